@@ -1,0 +1,28 @@
+# One function for each kind of target.
+
+# A stage of the flow: a static library that may use only the stages named in DEPENDS.
+function(vernier_stage name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  add_library(vernier_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(vernier_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  list(TRANSFORM ARG_DEPENDS PREPEND vernier_)
+  target_link_libraries(vernier_${name} PUBLIC ${ARG_DEPENDS} fmt::fmt-header-only PRIVATE ${ARG_LIBRARIES})
+endfunction()
+
+# A GoogleTest program NAME from NAME.cc; DEPENDS are stages.
+function(vernier_test name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  add_executable(${name} ${name}.cc)
+  list(TRANSFORM ARG_DEPENDS PREPEND vernier_)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# A libFuzzer program NAME_fuzz from NAME_fuzz.cc.
+function(vernier_fuzz name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  add_executable(${name}_fuzz ${name}_fuzz.cc)
+  list(TRANSFORM ARG_DEPENDS PREPEND vernier_)
+  target_link_libraries(${name}_fuzz PRIVATE ${ARG_DEPENDS} -fsanitize=fuzzer)
+endfunction()

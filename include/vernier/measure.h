@@ -1,0 +1,164 @@
+// measure: tensors -> sums, counts and extremes, each byte read once. Metrics are derived from these afterwards.
+//
+// Results depend on the bytes alone: not on the number of threads, not on the instruction set. Sums are double, kept
+// in 16 virtual lanes per block, blocks added in order within a chunk, chunks merged in order.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string_view>
+
+#include "vernier/result.h"
+#include "vernier/tensor.h"
+
+namespace vernier {
+
+// What the caller wants measured of a pair. What is not asked for costs nothing.
+enum class Group : std::uint32_t {
+  kDiff = 1 << 0,        // dot, squares, differences, worst element, special values; always on
+  kStats = 1 << 1,       // extremes and sums of both sides
+  kRelative = 1 << 2,    // relative errors by MeasureOptions::relative
+  kClose = 1 << 3,       // elements within rtol/atol, unequal, greater on the target side
+  kUlp = 1 << 4,         // distance in units in the last place; both sides of one float type
+  kThresholds = 1 << 5,  // elements with |d| above 1e-1 … 1e-6
+  kPrecheck = 1 << 6,    // the pre-check standards' small, normal and special values
+};
+class Groups {
+ public:
+  constexpr Groups() = default;
+  constexpr Groups(Group group) : bits_(static_cast<std::uint32_t>(group)) {}  // NOLINT(google-explicit-constructor)
+  constexpr bool Has(Group group) const { return (bits_ & static_cast<std::uint32_t>(group)) != 0; }
+  friend constexpr Groups operator|(Groups a, Groups b) { a.bits_ |= b.bits_; return a; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+constexpr Groups operator|(Group a, Group b) { return Groups(a) | Groups(b); }
+
+// How the relative error of an element is defined; t is the target's value, g the golden's, d = t - g.
+enum class Relative {
+  kFloor,           // |d| / max(|g|, relative_floor), in double
+  kMsprobeClassic,  // |d / g| in the common stored type; where g = 0, 2^-52 is added to both sides first
+  kMsprobeCurrent,  // the same in at least float32, with that type's machine epsilon
+};
+
+struct MeasureOptions {
+  // What changes the answer.
+  Groups groups = Group::kDiff | Group::kStats;
+  Relative relative = Relative::kFloor;
+  double relative_floor = 1e-12;
+  double rtol = -1, atol = -1;  // negative: torch.testing.assert_close's default for the two dtypes
+  std::uint64_t ulp_threshold = 1;
+  bool real_part_only = false;  // of complex numbers; otherwise both parts count as elements
+  // What only changes the speed.
+  int num_threads = 0;  // 0: one per core
+};
+
+// One tensor. "finite" extremes leave out NaN and infinities; Max()/Min() give the other flavour.
+struct TensorStats {
+  std::uint64_t num_elements = 0;
+  std::uint64_t num_nan = 0, num_pos_inf = 0, num_neg_inf = 0, num_zero = 0, num_denormal = 0;
+  double finite_min = 0, finite_max = 0;   // 0 when nothing is finite; see num_finite()
+  double finite_sum = 0, finite_sum_sq = 0;
+  double centered_sum_sq = 0;              // sum of (x - mean)^2 over finite elements
+  std::uint32_t crc32 = 0;                 // of the raw bytes; only when asked for
+
+  std::uint64_t num_finite() const { return num_elements - num_nan - num_pos_inf - num_neg_inf; }
+  // As torch reduces: NaN wins, infinities count. NaN for an empty tensor.
+  double Max() const;
+  double Min() const;
+  double Mean() const;
+  double Norm() const;
+  double MaxAbs() const;
+  double Std() const;  // with N - 1; NaN with fewer than two elements or anything not finite
+};
+
+// One pair. Elements that are not finite on either side take part in the counts of special values only; for every sum,
+// extreme and count below that they stand as zero on both sides.
+struct PairMeasures {
+  std::uint64_t num_elements = 0;
+  // kDiff
+  double dot = 0, sum_sq_target = 0, sum_sq_golden = 0;
+  double sum_sq_diff = 0, sum_abs_diff = 0, sum_diff = 0;
+  double max_abs_diff = 0;
+  std::uint64_t max_abs_diff_index = 0;          // first element that has it
+  double max_abs_diff_target = 0, max_abs_diff_golden = 0;
+  std::uint64_t num_both_nan = 0, num_both_same_inf = 0, num_opposite_inf = 0;
+  std::uint64_t num_nan_target_only = 0, num_nan_golden_only = 0;   // NaN against a number or an infinity
+  std::uint64_t num_inf_target_only = 0, num_inf_golden_only = 0;   // infinity against a finite number
+  std::uint64_t first_special_mismatch = ~std::uint64_t{0};         // index; all ones when there is none
+  double special_mismatch_target = 0, special_mismatch_golden = 0;  // the values there
+  // kStats
+  TensorStats target, golden;
+  // kRelative
+  double max_relative = 0, sum_relative = 0;
+  bool relative_has_nan = false;  // half precision divides 0 by 0
+  std::uint64_t num_relative_below_1e3 = 0, num_relative_below_5e3 = 0;  // < 0.001, < 0.005
+  // kClose
+  double rtol = 0, atol = 0;  // the ones used
+  std::uint64_t num_close = 0;            // finite elements, and equal special values
+  std::uint64_t num_unequal = 0;          // by value; NaN equals NaN here, -0 equals 0
+  std::uint64_t num_target_greater = 0, num_target_less = 0;
+  // kUlp
+  bool has_ulp = false;
+  std::uint64_t max_ulp = 0, num_ulp_above = 0;
+  double sum_ulp = 0;
+  // kThresholds: elements with |d| > 1e-1, 1e-2, … 1e-6
+  std::array<std::uint64_t, 6> num_abs_above{};
+
+  std::uint64_t num_special() const;            // positions that are not finite on at least one side
+  std::uint64_t num_special_mismatches() const;
+  double Cosine() const;  // both all zero: 1; one all zero: 0; NaN when a square overflowed
+  double Rmse() const;
+  double MeanAbsDiff() const;
+  double MeanRelative() const;
+  double Bias() const;
+  double MeanUlp() const;
+};
+
+struct StatsOptions {
+  bool crc32 = false;
+  int num_threads = 0;
+};
+
+// Fails when the shapes differ in their number of elements, or when a file changed while it was read.
+Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& golden, const MeasureOptions& options);
+Result<TensorStats> MeasureTensor(const TensorView& tensor, const StatsOptions& options);
+std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);  // zlib's
+
+// Many at once. Work is one queue of chunks over all pairs, so that one huge pair and many tiny ones both keep every
+// core busy, and memory stays bounded by the chunks in flight.
+struct LoadedPair {
+  TensorView target, golden;
+};
+struct MeasureProgress {
+  std::uint64_t items_done = 0, bytes_done = 0;
+};
+struct BatchHooks {
+  std::stop_token stop;                                     // the rest is left undone when it is asked to stop
+  std::function<void(const MeasureProgress&)> on_progress;  // from worker threads, one at a time
+};
+using LoadPair = std::function<Result<LoadedPair>(std::size_t index)>;  // called concurrently
+// Called once for each index, in index order, one at a time.
+using PairSink = std::function<void(std::size_t index, const Result<PairMeasures>& measures)>;
+void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOptions& options, const PairSink& sink,
+                  const BatchHooks& hooks = {});
+
+using LoadTensor = std::function<Result<TensorView>(std::size_t index)>;
+using StatsSink = std::function<void(std::size_t index, const Result<TensorStats>& stats)>;
+void MeasureTensors(std::size_t num_tensors, const LoadTensor& load, const StatsOptions& options,
+                    const StatsSink& sink, const BatchHooks& hooks = {});
+
+// The instruction set in use, e.g. "AVX3"; VERNIER_TARGET in the environment forces one ("SCALAR" is the plain loop).
+std::string_view ActiveTargetName();
+
+struct Tolerance {
+  double rtol = 0, atol = 0;
+};
+// torch.testing.assert_close's: per dtype, the larger of the two sides'.
+Tolerance DefaultTolerance(Dtype target, Dtype golden);
+
+}  // namespace vernier
