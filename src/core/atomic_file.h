@@ -1,7 +1,9 @@
 // A file that is either there whole or not at all.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,11 +12,14 @@
 
 namespace vernier {
 
-// Writes under a temporary name in the same folder; Commit() flushes it to disk and renames it. Destroyed before
-// that, it removes the temporary file. So does RemoveUnfinishedFiles(), which a signal handler may call.
+// Writes under a temporary name in the same folder; Commit() flushes it to disk and renames it. Destroyed
+// before that, it removes the temporary file. So does RemoveUnfinishedFiles(), which a signal handler may
+// call. A file that is replaced keeps its mode; a symbolic link stays one and its file is replaced. Used by
+// one thread at a time.
 class AtomicFile {
  public:
-  // Creates missing parent folders. A target that is not a regular file (/dev/stdout, /dev/full) is written directly.
+  // Creates missing parent folders. A target that is not a regular file (/dev/stdout, /dev/full) is written
+  // directly.
   static Result<AtomicFile> Create(const std::filesystem::path& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -25,15 +30,18 @@ class AtomicFile {
   Result<Done> Write(std::span<const std::byte> bytes);
   Result<Done> Commit();
 
-  // For libraries that insist on opening the file themselves: they write to this path, then Commit() renames it.
+  // For libraries that insist on opening the file themselves: they write to this path, then Commit() renames
+  // it.
   const std::filesystem::path& temporary_path() const { return temporary_; }
 
  private:
   AtomicFile() = default;
   Result<Done> Flush();
-  Result<Done> Fail(std::string_view what);
+  Result<Done> WriteOut(std::string_view text);
+  Result<Done> Fail(int error_number);
+  bool direct() const { return temporary_ == path_; }
 
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_, temporary_;  // equal when written directly
   int fd_ = -1;
   int cleanup_slot_ = -1;
   std::string buffer_;
@@ -42,5 +50,8 @@ class AtomicFile {
 
 // Removes the temporary files of every AtomicFile alive. Async-signal-safe.
 void RemoveUnfinishedFiles();
+
+// The code for an errno: kNotFound, kNoPermission or kIo.
+ErrorCode CodeOfErrno(int error_number);
 
 }  // namespace vernier

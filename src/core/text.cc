@@ -1,0 +1,140 @@
+#include "core/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+namespace vernier {
+namespace {
+
+// One row per lead byte range of Unicode's table of well-formed sequences: the second byte's limits keep out
+// overlong forms, surrogates and what lies beyond U+10FFFF.
+struct Utf8Row {
+  unsigned char first_low, first_high, second_low, second_high;
+  std::size_t length;
+};
+// clang-format off
+constexpr Utf8Row kUtf8Rows[] = {
+    {0x00, 0x7f, 0x00, 0x00, 1},
+    {0xc2, 0xdf, 0x80, 0xbf, 2},
+    {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+    {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+};
+
+struct ShortEscape {
+  char character;
+  std::string_view text;
+};
+constexpr ShortEscape kShortEscapes[] = {{'\n', "\\n"}, {'\r', "\\r"}, {'\t', "\\t"}};
+// clang-format on
+
+unsigned char ByteAt(std::string_view text, std::size_t i) { return static_cast<unsigned char>(text[i]); }
+
+bool IsPlain(char c) { return c >= 0x20 && c < 0x7f; }
+
+// C0, DEL, C1 (which terminals obey too) and the line and paragraph separators.
+bool IsControl(std::string_view character) {
+  const unsigned char first = ByteAt(character, 0);
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  if (character.size() == 2) return first == 0xc2 && ByteAt(character, 1) < 0xa0;
+  return character == "\u2028" || character == "\u2029";
+}
+
+void AppendEscaped(std::string& out, std::string_view bytes) {
+  for (const char byte : bytes) {
+    const auto* row = std::find_if(std::begin(kShortEscapes), std::end(kShortEscapes),
+                                   [byte](const ShortEscape& escape) { return escape.character == byte; });
+    if (row != std::end(kShortEscapes)) {
+      out += row->text;
+    } else {
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(byte));
+    }
+  }
+}
+
+// Optimal string alignment: insertions, deletions, substitutions, and swaps of neighbours.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      const std::size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + cost});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::size_t Utf8Length(std::string_view text) {
+  if (text.empty()) return 0;
+  const unsigned char first = ByteAt(text, 0);
+  for (const Utf8Row& row : kUtf8Rows) {
+    if (first < row.first_low || first > row.first_high) continue;
+    if (text.size() < row.length) return 0;
+    for (std::size_t i = 1; i < row.length; ++i) {
+      const unsigned char low = i == 1 ? row.second_low : 0x80, high = i == 1 ? row.second_high : 0xbf;
+      if (ByteAt(text, i) < low || ByteAt(text, i) > high) return 0;
+    }
+    return row.length;
+  }
+  return 0;
+}
+
+std::string Printable(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), IsPlain)) return std::string(text);
+  std::string out;
+  out.reserve(text.size() + 8);
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    const std::string_view head = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || IsControl(head)) {
+      AppendEscaped(out, head);
+    } else {
+      out += head;
+    }
+    text.remove_prefix(head.size());
+  }
+  return out;
+}
+
+std::string ShortestText(double value) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
+  return fmt::format("{}", value);
+}
+
+std::string PythonRepr(double value) {
+  std::string text = ShortestText(value);
+  // Letters stand in every text but that of a whole number: e, inf, nan.
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string_view DidYouMean(std::string_view word, const std::string_view* candidates,
+                            std::size_t num_candidates) {
+  constexpr std::size_t kLongestWord = 64;  // longer ones are no slip of the finger
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  if (word.empty() || word.size() > kLongestWord) return best;
+  for (std::size_t i = 0; i < num_candidates; ++i) {
+    const std::size_t distance = EditDistance(word, candidates[i].substr(0, kLongestWord));
+    if (distance < best_distance) {
+      best = candidates[i];
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace vernier
