@@ -25,9 +25,10 @@ struct ZipMember {
 
 bool LooksLikeZip(std::span<const std::byte> bytes);
 
-// Members in the order of the central directory, zip64 included; directories are left out. What it gives is safe to
-// use: every range lies in the file and no two overlap, local headers agree with the directory, nothing unpacks to
-// more than deflate can (1032 : 1). Encrypted members, other methods and archives in several parts are errors.
+// Members in the order of the central directory, zip64 included; directories are left out. What it gives is
+// safe to use: every range lies in the file and no two overlap, local headers agree with the directory,
+// nothing unpacks to more than deflate can (1032 : 1). Encrypted members, other methods and archives in
+// several parts are errors.
 Result<std::vector<ZipMember>> ListZip(const FileRef& file);
 
 // The member's bytes as they lie in the file. REQUIRES: `member` comes from ListZip(file)
@@ -36,8 +37,8 @@ std::span<const std::byte> StoredBytes(const FileRef& file, const ZipMember& mem
 // The member's bytes, inflated when deflated, crc checked.
 Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member);
 
-// Lays out an archive of stored members whose data begin at multiples of 64, without copying them: Finish() gives
-// the pieces of the file in order, some ours, some the caller's.
+// Lays out an archive of stored members whose data begin at multiples of 64, without copying them: Finish()
+// gives the pieces of the file in order, some ours, some the caller's.
 class ZipLayout {
  public:
   static constexpr std::size_t kAlignBytes = 64;
