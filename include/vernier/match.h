@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "vernier/result.h"
@@ -12,8 +13,8 @@
 
 namespace vernier {
 
-// kAuto tries exact names first, then fuzzy for what is left over.
-enum class MatchRule { kExact, kFuzzy, kPosition, kRenamed };
+enum class MatchRule { kExact, kRenamed, kFuzzy, kPosition };
+inline constexpr std::size_t kNumMatchRules = 4;
 std::string_view Name(MatchRule rule);  // "exact", …
 
 struct Pair {
@@ -30,14 +31,24 @@ enum class MatchMode { kExact, kFuzzy, kPosition };
 
 struct MatchOptions {
   MatchMode mode = MatchMode::kExact;
-  // {OLD, NEW}: OLD in a target name becomes NEW before anything is matched.
+  // {OLD, NEW}: OLD in a target name becomes NEW before anything is matched, wherever that does not cut a
+  // number in two ("layer.1" is not part of "layer.10"). Applied one after the other. OLD must not be empty.
   std::vector<std::pair<std::string, std::string>> renames;
 };
 
-// kExact: equal names; a name that occurs several times pairs in order of occurrence. kFuzzy: exact first, then names
-// that are equal when every run of digits and common wrappers ("module.", "model.", "_orig_mod.") are ignored, only
-// where that is unambiguous or both sides have the same number of candidates, which then pair in order. kPosition:
-// the i-th with the i-th; fails when the counts differ.
+// kExact: equal names; a name that occurs several times pairs in order of occurrence. kRenamed in the result
+// says that the names are equal since a rename.
+//
+// kFuzzy: exact first; then, for what is left over, names that are equal when less and less of them counts:
+//   1. without the wrappers' components: module, model, _orig_mod, …
+//   2. and without letter case and kind of separator: "Block/1/Weight" is "block.1.weight"
+//   3. and without the call counter, the number beside "forward" or "backward"
+// Names that become the same pair in order, and only when both sides have as many of them. Other numbers
+// always count, so that "layer.1" never meets "layer.10".
+//
+// kPosition: the i-th with the i-th; fails when the counts differ.
+//
+// Takes time linear in the names' bytes and depends on their order alone.
 Result<Pairing> Match(std::span<const TensorInfo> target, std::span<const TensorInfo> golden,
                       const MatchOptions& options);
 
