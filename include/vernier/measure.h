@@ -1,13 +1,14 @@
 // measure: tensors -> sums, counts and extremes, each byte read once. Metrics are derived from these afterwards.
 //
 // Results depend on the bytes alone: not on the number of threads, not on the instruction set. Sums are double, kept
-// in 16 virtual lanes per block, blocks added in order within a chunk, chunks merged in order.
+// in 8 virtual lanes per block, blocks added in order within a chunk, chunks merged in order.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <stop_token>
 #include <string_view>
 
@@ -15,6 +16,8 @@
 #include "vernier/tensor.h"
 
 namespace vernier {
+
+inline constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
 
 // What the caller wants measured of a pair. What is not asked for costs nothing.
 enum class Group : std::uint32_t {
@@ -45,6 +48,32 @@ enum class Relative {
   kMsprobeCurrent,  // the same in at least float32, with that type's machine epsilon
 };
 
+// What the pre-check standards define by numbers; t is the device's value, g the bench's. Elements are special (not
+// finite on a side, after g was converted to the target's dtype), small (|g| <= small_value) or normal.
+struct PrecheckOptions {
+  double epsilon = 0x1p-23;        // added to |g| in relative errors
+  double small_value = 0x1p-14;
+  double small_atol = 0x1p-30;
+  double rtol = 0x1p-20;
+  double largest_finite = 3.4028234663852886e38;  // of the target's dtype: infinities count as this
+  // Units in the last place: |t - g| * 2^(mantissa_bits - exponent of g), the exponent not below min_exponent.
+  int mantissa_bits = 23, min_exponent = -126;
+  double ulp_limit = 32;
+};
+// The standard's constants for a device dtype (the manual's column), with `bench` giving epsilon.
+PrecheckOptions ManualPrecheckOptions(Dtype device, Dtype bench);
+
+struct PrecheckMeasures {
+  std::uint64_t num_special = 0, num_special_mismatches = 0;
+  std::uint64_t num_small = 0, num_small_errors = 0;                 // |d| > small_atol
+  std::uint64_t num_normal = 0, num_normal_errors = 0;               // relative error > rtol
+  std::uint64_t num_below_1e2 = 0, num_below_1e3 = 0, num_below_1e4 = 0;  // relative error < 1/100, … over all elements
+  std::uint64_t num_target_greater = 0, num_target_less = 0;
+  double normal_sum_sq_diff = 0, normal_max_relative = 0, normal_sum_relative = 0;
+  double max_ulp = 0, sum_ulp = 0;  // NaN when any element's is
+  std::uint64_t num_ulp_above = 0;
+};
+
 struct MeasureOptions {
   // What changes the answer.
   Groups groups = Group::kDiff | Group::kStats;
@@ -53,6 +82,7 @@ struct MeasureOptions {
   double rtol = -1, atol = -1;  // negative: torch.testing.assert_close's default for the two dtypes
   std::uint64_t ulp_threshold = 1;
   bool real_part_only = false;  // of complex numbers; otherwise both parts count as elements
+  PrecheckOptions precheck;
   // What only changes the speed.
   int num_threads = 0;  // 0: one per core
 };
@@ -63,7 +93,7 @@ struct TensorStats {
   std::uint64_t num_nan = 0, num_pos_inf = 0, num_neg_inf = 0, num_zero = 0, num_denormal = 0;
   double finite_min = 0, finite_max = 0;   // 0 when nothing is finite; see num_finite()
   double finite_sum = 0, finite_sum_sq = 0;
-  double centered_sum_sq = 0;              // sum of (x - mean)^2 over finite elements
+  double centered_sum_sq = 0;              // sum of (x - mean)^2 over finite elements; not measured in pairs
   std::uint32_t crc32 = 0;                 // of the raw bytes; only when asked for
 
   std::uint64_t num_finite() const { return num_elements - num_nan - num_pos_inf - num_neg_inf; }
@@ -89,7 +119,7 @@ struct PairMeasures {
   std::uint64_t num_both_nan = 0, num_both_same_inf = 0, num_opposite_inf = 0;
   std::uint64_t num_nan_target_only = 0, num_nan_golden_only = 0;   // NaN against a number or an infinity
   std::uint64_t num_inf_target_only = 0, num_inf_golden_only = 0;   // infinity against a finite number
-  std::uint64_t first_special_mismatch = ~std::uint64_t{0};         // index; all ones when there is none
+  std::uint64_t first_special_mismatch = kNoIndex;                  // its index, kNoIndex when there is none
   double special_mismatch_target = 0, special_mismatch_golden = 0;  // the values there
   // kStats
   TensorStats target, golden;
@@ -100,7 +130,6 @@ struct PairMeasures {
   // kClose
   double rtol = 0, atol = 0;  // the ones used
   std::uint64_t num_close = 0;            // finite elements, and equal special values
-  std::uint64_t num_unequal = 0;          // by value; NaN equals NaN here, -0 equals 0
   std::uint64_t num_target_greater = 0, num_target_less = 0;
   // kUlp
   bool has_ulp = false;
@@ -108,6 +137,8 @@ struct PairMeasures {
   double sum_ulp = 0;
   // kThresholds: elements with |d| > 1e-1, 1e-2, … 1e-6
   std::array<std::uint64_t, 6> num_abs_above{};
+  // kPrecheck
+  PrecheckMeasures precheck;
 
   std::uint64_t num_special() const;            // positions that are not finite on at least one side
   std::uint64_t num_special_mismatches() const;
@@ -117,6 +148,8 @@ struct PairMeasures {
   double MeanRelative() const;
   double Bias() const;
   double MeanUlp() const;
+  // kClose, by value: NaN equals NaN here, -0 equals 0.
+  std::uint64_t num_unequal() const { return num_target_greater + num_target_less + num_special_mismatches(); }
 };
 
 struct StatsOptions {

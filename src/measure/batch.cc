@@ -1,0 +1,189 @@
+// Pairs and tensors as tasks of chunks.
+#include <libdeflate.h>
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "core/mapped_file.h"
+#include "measure/accumulate_internal.h"
+#include "measure/chunk_queue_internal.h"
+#include "vernier/measure.h"
+
+namespace vernier {
+namespace {
+
+using internal::ActiveKernels;
+using internal::ChunkQueue;
+using internal::kChunkNumbers;
+using internal::Reader;
+
+// Smaller mappings go away with their tensor; there is no need to let go of them piece by piece.
+constexpr std::size_t kReleaseFilesAboveBytes = std::size_t{32} << 20;
+
+std::uint64_t NumChunks(std::uint64_t num_numbers) {
+  return std::max<std::uint64_t>(1, (num_numbers + kChunkNumbers - 1) / kChunkNumbers);
+}
+
+// The bytes of one chunk of one tensor: brought into memory before it is measured, let go afterwards.
+class Window {
+ public:
+  Window(const TensorView& view, const Reader& reader, std::uint64_t first, std::uint64_t count)
+      : file_(view.file.get()),
+        bytes_(view.data + reader.OffsetBytes(first), reader.OffsetBytes(first + count) - reader.OffsetBytes(first)) {
+    if (file_ != nullptr) file_->Fetch(bytes_);
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() {
+    if (file_ != nullptr && file_->bytes().size() > kReleaseFilesAboveBytes) file_->Release(bytes_);
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  const MappedFile* file_;
+  std::span<const std::byte> bytes_;
+};
+
+Result<Done> CheckUnchanged(const TensorView& view) {
+  if (view.file != nullptr && view.file->changed()) {
+    return Error{ErrorCode::kFileChanged, view.file->path().string(), ""};
+  }
+  return Done{};
+}
+
+class PairTask {
+ public:
+  using Output = PairMeasures;
+
+  static Result<std::unique_ptr<PairTask>> Open(LoadedPair pair, const MeasureOptions& options) {
+    VN_ASSIGN_OR_RETURN(internal::PairPlan plan, internal::PlanPair(pair.target, pair.golden, options));
+    return std::make_unique<PairTask>(std::move(pair), std::move(plan));
+  }
+
+  PairTask(LoadedPair pair, internal::PairPlan plan)
+      : pair_(std::move(pair)), plan_(std::move(plan)), chunks_(NumChunks(plan_.target.num_numbers)) {}
+
+  std::uint64_t num_chunks() const { return chunks_.size(); }
+
+  std::uint64_t RunChunk(std::uint64_t k) {
+    const std::uint64_t first = k * kChunkNumbers;
+    const std::uint64_t count = std::min(kChunkNumbers, plan_.target.num_numbers - first);
+    const Window target(pair_.target, plan_.target, first, count), golden(pair_.golden, plan_.golden, first, count);
+    chunks_[k] = MeasurePairChunk(plan_, ActiveKernels(), first, count);
+    return target.bytes().size() + golden.bytes().size();
+  }
+
+  Result<PairMeasures> Finish() {
+    VN_RETURN_IF_ERROR(CheckUnchanged(pair_.target));
+    VN_RETURN_IF_ERROR(CheckUnchanged(pair_.golden));
+    PairMeasures total = chunks_.front();
+    for (std::size_t k = 1; k < chunks_.size(); ++k) internal::Merge(total, chunks_[k]);
+    // Special positions were zero on both sides when closeness was counted.
+    if (plan_.options.groups.Has(Group::kClose)) total.num_close -= total.num_special_mismatches();
+    if (plan_.is_complex) {
+      total.max_abs_diff_index /= 2;
+      if (total.first_special_mismatch != kNoIndex) total.first_special_mismatch /= 2;
+    }
+    return total;
+  }
+
+ private:
+  LoadedPair pair_;
+  internal::PairPlan plan_;
+  std::vector<PairMeasures> chunks_;
+};
+
+class StatsTask {
+ public:
+  using Output = TensorStats;
+
+  StatsTask(TensorView view, const StatsOptions& options)
+      : view_(std::move(view)), crc32_(options.crc32),
+        reader_(internal::MakeReader(view_.dtype, view_.data, view_.num_elements, false, false)),
+        chunks_(NumChunks(reader_.num_numbers)) {}
+
+  std::uint64_t num_chunks() const { return chunks_.size(); }
+
+  std::uint64_t RunChunk(std::uint64_t k) {
+    const std::uint64_t first = k * kChunkNumbers;
+    const std::uint64_t count = std::min(kChunkNumbers, reader_.num_numbers - first);
+    const Window window(view_, reader_, first, count);
+    chunks_[k] = MeasureTensorChunk(reader_, ActiveKernels(), first, count);
+    if (crc32_) chunks_[k].crc32 = Crc32(window.bytes());
+    return window.bytes().size();
+  }
+
+  Result<TensorStats> Finish() {
+    VN_RETURN_IF_ERROR(CheckUnchanged(view_));
+    TensorStats total = chunks_.front();
+    for (std::size_t k = 1; k < chunks_.size(); ++k) {
+      internal::Merge(total, chunks_[k]);
+      const std::size_t num_bytes = chunks_[k].num_elements * ItemBytes(reader_.number);
+      total.crc32 = static_cast<std::uint32_t>(
+          crc32_combine(total.crc32, chunks_[k].crc32, static_cast<z_off_t>(num_bytes)));
+    }
+    return total;
+  }
+
+ private:
+  TensorView view_;
+  bool crc32_;
+  Reader reader_;
+  std::vector<TensorStats> chunks_;
+};
+
+template <class Task>
+auto ProgressOf(const BatchHooks& hooks) -> typename ChunkQueue<Task>::OnProgress {
+  if (!hooks.on_progress) return nullptr;
+  return [&hooks](std::uint64_t items, std::uint64_t bytes) { hooks.on_progress({items, bytes}); };
+}
+
+// One task on the calling thread, unless it is worth more.
+template <class Task>
+Result<typename Task::Output> RunOne(std::unique_ptr<Task> task, int num_threads) {
+  const auto threads = static_cast<int>(
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(internal::NumThreads(num_threads)), task->num_chunks()));
+  Result<typename Task::Output> output = Error{ErrorCode::kInternal, "", "nothing was measured"};
+  ChunkQueue<Task> queue(
+      1, [&](std::size_t) -> Result<std::unique_ptr<Task>> { return std::move(task); },
+      [&](std::size_t, const Result<typename Task::Output>& result) { output = result; }, nullptr, {});
+  queue.Run(threads);
+  return output;
+}
+
+}  // namespace
+
+std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
+  return libdeflate_crc32(crc, bytes.data(), bytes.size());
+}
+
+Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& golden, const MeasureOptions& options) {
+  VN_ASSIGN_OR_RETURN(std::unique_ptr<PairTask> task, PairTask::Open({target, golden}, options));
+  return RunOne(std::move(task), options.num_threads);
+}
+
+Result<TensorStats> MeasureTensor(const TensorView& tensor, const StatsOptions& options) {
+  return RunOne(std::make_unique<StatsTask>(tensor, options), options.num_threads);
+}
+
+void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOptions& options, const PairSink& sink,
+                  const BatchHooks& hooks) {
+  const auto open = [&](std::size_t index) -> Result<std::unique_ptr<PairTask>> {
+    VN_ASSIGN_OR_RETURN(LoadedPair pair, load(index));
+    return PairTask::Open(std::move(pair), options);
+  };
+  ChunkQueue<PairTask>(num_pairs, open, sink, ProgressOf<PairTask>(hooks), hooks.stop)
+      .Run(internal::NumThreads(options.num_threads));
+}
+
+void MeasureTensors(std::size_t num_tensors, const LoadTensor& load, const StatsOptions& options,
+                    const StatsSink& sink, const BatchHooks& hooks) {
+  const auto open = [&](std::size_t index) -> Result<std::unique_ptr<StatsTask>> {
+    VN_ASSIGN_OR_RETURN(TensorView view, load(index));
+    return std::make_unique<StatsTask>(std::move(view), options);
+  };
+  ChunkQueue<StatsTask>(num_tensors, open, sink, ProgressOf<StatsTask>(hooks), hooks.stop)
+      .Run(internal::NumThreads(options.num_threads));
+}
+
+}  // namespace vernier

@@ -1,0 +1,158 @@
+// Runs many tasks, each cut into chunks, on a few threads: one queue of chunks over all tasks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "vernier/result.h"
+
+namespace vernier::internal {
+
+inline int NumThreads(int asked) {
+  return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// Task has: using Output; std::uint64_t num_chunks() const (at least 1); std::uint64_t RunChunk(k), giving the bytes it
+// read; Result<Output> Finish(), called once after all chunks.
+//
+// Threads help the oldest task that still has chunks before they open a new one, so few tasks are open at a time.
+// Outputs are delivered in task order.
+template <class Task>
+class ChunkQueue {
+ public:
+  using Open = std::function<Result<std::unique_ptr<Task>>(std::size_t index)>;
+  using Sink = std::function<void(std::size_t index, const Result<typename Task::Output>&)>;
+  using OnProgress = std::function<void(std::uint64_t tasks_done, std::uint64_t bytes_done)>;
+
+  ChunkQueue(std::size_t num_tasks, Open open, Sink sink, OnProgress on_progress, std::stop_token stop)
+      : num_tasks_(num_tasks), open_(std::move(open)), sink_(std::move(sink)), on_progress_(std::move(on_progress)),
+        stop_(std::move(stop)) {}
+
+  void Run(int num_threads) {
+    std::vector<std::jthread> helpers;
+    for (int i = 1; i < num_threads; ++i) helpers.emplace_back([this] { Work(); });
+    Work();
+  }
+
+ private:
+  struct Job {
+    std::size_t index;
+    std::unique_ptr<Task> task;
+    std::uint64_t num_chunks, next_chunk = 0;  // guarded by queue_mutex_
+    std::atomic<std::uint64_t> unfinished;
+  };
+
+  struct Claim {
+    std::shared_ptr<Job> job;  // null: open task `index`
+    std::uint64_t chunk = 0;
+    std::size_t index = 0;
+  };
+
+  bool TakeWork(Claim& claim) {
+    const std::scoped_lock lock(queue_mutex_);
+    if (stop_.stop_requested()) return false;
+    claim.job = nullptr;
+    if (!open_jobs_.empty()) {
+      claim.job = open_jobs_.front();
+      claim.chunk = claim.job->next_chunk++;
+      if (claim.job->next_chunk == claim.job->num_chunks) open_jobs_.pop_front();
+      return true;
+    }
+    if (next_task_ == num_tasks_) return false;
+    claim.index = next_task_++;
+    return true;
+  }
+
+  void Work() {
+    Claim claim;
+    while (TakeWork(claim)) {
+      if (claim.job == nullptr && !Start(claim)) continue;
+      const std::uint64_t bytes = claim.job->task->RunChunk(claim.chunk);
+      const bool last = claim.job->unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1;
+      if (!last) {
+        Report(bytes);
+        continue;
+      }
+      Result<typename Task::Output> output = claim.job->task->Finish();
+      claim.job->task.reset();  // lets go of the files
+      Deliver(claim.job->index, std::move(output), bytes);
+    }
+  }
+
+  // Opens the claimed task, keeps its first chunk for this thread and offers the others to all.
+  bool Start(Claim& claim) {
+    Result<std::unique_ptr<Task>> task = OpenSafely(claim.index);
+    if (!task) {
+      Deliver(claim.index, std::move(task).error(), 0);
+      return false;
+    }
+    claim.job = std::make_shared<Job>();
+    claim.job->index = claim.index;
+    claim.job->task = std::move(task).value();
+    claim.job->num_chunks = claim.job->task->num_chunks();
+    claim.job->unfinished = claim.job->num_chunks;
+    claim.chunk = 0;
+    if (claim.job->num_chunks > 1) {
+      const std::scoped_lock lock(queue_mutex_);
+      claim.job->next_chunk = 1;
+      open_jobs_.push_back(claim.job);
+    }
+    return true;
+  }
+
+  Result<std::unique_ptr<Task>> OpenSafely(std::size_t index) {
+    try {
+      return open_(index);
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorCode::kTooLarge, "", "not enough memory to load it"};
+    } catch (const std::exception& exception) {
+      return Error{ErrorCode::kInternal, "", exception.what()};
+    }
+  }
+
+  void Deliver(std::size_t index, Result<typename Task::Output> output, std::uint64_t bytes) {
+    const std::scoped_lock lock(delivery_mutex_);
+    waiting_.emplace(index, std::move(output));
+    while (!waiting_.empty() && waiting_.begin()->first == next_delivery_) {
+      sink_(next_delivery_, waiting_.begin()->second);
+      waiting_.erase(waiting_.begin());
+      ++next_delivery_;
+    }
+    ++tasks_done_;
+    bytes_done_ += bytes;
+    if (on_progress_) on_progress_(tasks_done_, bytes_done_);
+  }
+
+  void Report(std::uint64_t bytes) {
+    const std::scoped_lock lock(delivery_mutex_);
+    bytes_done_ += bytes;
+    if (on_progress_) on_progress_(tasks_done_, bytes_done_);
+  }
+
+  const std::size_t num_tasks_;
+  const Open open_;
+  const Sink sink_;
+  const OnProgress on_progress_;
+  const std::stop_token stop_;
+
+  std::mutex queue_mutex_;
+  std::deque<std::shared_ptr<Job>> open_jobs_;  // with chunks nobody has taken yet
+  std::size_t next_task_ = 0;
+
+  std::mutex delivery_mutex_;
+  std::map<std::size_t, Result<typename Task::Output>> waiting_;
+  std::size_t next_delivery_ = 0;
+  std::uint64_t tasks_done_ = 0, bytes_done_ = 0;
+};
+
+}  // namespace vernier::internal

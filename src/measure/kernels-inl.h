@@ -1,0 +1,422 @@
+// The SIMD loops, compiled once for each instruction set by kernels.cc. Two rules keep every set to the same bits:
+// sums run in kNumLanes virtual lanes, in passes when a register has fewer; and no multiply-add is fused.
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "measure/kernels_internal.h"
+#include "measure/plain_kernels_internal.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::internal {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D64 = hn::CappedTag<double, kNumLanes>;
+using V64 = hn::Vec<D64>;
+
+HWY_INLINE V64 LoadWide(D64 d, const double* from) { return hn::LoadU(d, from); }
+HWY_INLINE V64 LoadWide(D64 d, const float* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D64>(), from));
+}
+
+// Calls body(first, step) for each group of lanes that fits a register: elements first, first + step, … below `whole`.
+template <class Body>
+HWY_INLINE void ForEachLaneGroup(Body&& body) {
+  const D64 d;
+  for (std::size_t lane = 0; lane < kNumLanes; lane += hn::Lanes(d)) body(lane);
+}
+
+HWY_INLINE std::size_t WholeLanes(std::size_t n) { return n - n % kNumLanes; }
+
+template <class T>
+void Diff(const T* t, const T* g, std::size_t n, DiffLanes& out) {
+  const D64 d64;
+  const std::size_t whole = WholeLanes(n);
+  ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
+    V64 dot = hn::Zero(d64), sq_t = dot, sq_g = dot, sq_d = dot, abs_d = dot, sum_d = dot, max_d = dot;
+    for (std::size_t i = lane; i < whole; i += kNumLanes) {
+      const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
+      const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
+      dot = hn::Add(dot, hn::Mul(a, b));
+      sq_t = hn::Add(sq_t, hn::Mul(a, a));
+      sq_g = hn::Add(sq_g, hn::Mul(b, b));
+      sq_d = hn::Add(sq_d, hn::Mul(d, d));
+      abs_d = hn::Add(abs_d, magnitude);
+      sum_d = hn::Add(sum_d, d);
+      max_d = hn::Max(max_d, magnitude);
+    }
+    hn::Store(dot, d64, out.dot.lane + lane);
+    hn::Store(sq_t, d64, out.sq_t.lane + lane);
+    hn::Store(sq_g, d64, out.sq_g.lane + lane);
+    hn::Store(sq_d, d64, out.sq_d.lane + lane);
+    hn::Store(abs_d, d64, out.abs_d.lane + lane);
+    hn::Store(sum_d, d64, out.d.lane + lane);
+    hn::Store(max_d, d64, out.max_abs_d.lane + lane);
+  });
+  plain::Diff(t, g, whole, n, out);
+}
+
+template <class T>
+void Stats(const T* x, std::size_t n, StatsLanes& out) {
+  const D64 d64;
+  const std::size_t whole = WholeLanes(n);
+  ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
+    V64 sum = hn::Zero(d64), sum_sq = sum;
+    for (std::size_t i = lane; i < whole; i += kNumLanes) {
+      const V64 value = LoadWide(d64, x + i);
+      sum = hn::Add(sum, value);
+      sum_sq = hn::Add(sum_sq, hn::Mul(value, value));
+    }
+    hn::Store(sum, d64, out.sum.lane + lane);
+    hn::Store(sum_sq, d64, out.sum_sq.lane + lane);
+  });
+  out.min = out.max = plain::LoadAt<T>(x, 0);
+  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  const std::size_t step = hn::Lanes(d);
+  if (whole >= step) {
+    auto min = hn::LoadU(d, x), max = min;
+    for (std::size_t i = step; i + step <= whole; i += step) {
+      const auto value = hn::LoadU(d, x + i);
+      min = hn::Min(value, min);
+      max = hn::Max(value, max);
+    }
+    // What a wide register leaves of `whole`: overlapping it with the last full vector changes no extreme.
+    const auto last = hn::LoadU(d, x + whole - step);
+    out.min = hn::GetLane(hn::MinOfLanes(d, hn::Min(last, min)));
+    out.max = hn::GetLane(hn::MaxOfLanes(d, hn::Max(last, max)));
+  } else {
+    for (std::size_t i = 0; i < whole; ++i) {
+      const double value = plain::LoadAt<T>(x, i);
+      out.min = value < out.min ? value : out.min;
+      out.max = value > out.max ? value : out.max;
+    }
+  }
+  plain::Stats(x, whole, n, out);
+}
+
+template <class T>
+void Centered(const T* x, std::size_t n, double mean, Lanes& out) {
+  const D64 d64;
+  const std::size_t whole = WholeLanes(n);
+  const V64 vector_mean = hn::Set(d64, mean);
+  ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
+    V64 sum_sq = hn::Zero(d64);
+    for (std::size_t i = lane; i < whole; i += kNumLanes) {
+      const V64 value = hn::Sub(LoadWide(d64, x + i), vector_mean);
+      sum_sq = hn::Add(sum_sq, hn::Mul(value, value));
+    }
+    hn::Store(sum_sq, d64, out.lane + lane);
+  });
+  plain::Centered(x, whole, n, mean, out);
+}
+
+template <class T>
+void Zeros(const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
+  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  const auto zero = hn::Zero(d), normal = hn::Set(d, static_cast<T>(min_normal));
+  const std::size_t step = hn::Lanes(d);
+  std::uint64_t num_zero = 0, num_below = 0;
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto magnitude = hn::Abs(hn::LoadU(d, x + i));
+    num_zero += hn::CountTrue(d, hn::Eq(magnitude, zero));
+    num_below += hn::CountTrue(d, hn::Lt(magnitude, normal));
+  }
+  out.zero += num_zero;
+  out.denormal += num_below - num_zero;
+  plain::Zeros(x, i, n, min_normal, out);
+}
+
+template <class T>
+void RelativeFloor(const T* t, const T* g, std::size_t n, double floor, RelativeLanes& out) {
+  const D64 d64;
+  const std::size_t whole = WholeLanes(n);
+  const V64 vector_floor = hn::Set(d64, floor), t1 = hn::Set(d64, 0.001), t5 = hn::Set(d64, 0.005);
+  ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
+    V64 sum = hn::Zero(d64), max = sum;
+    std::uint64_t below_1e3 = 0, below_5e3 = 0;
+    for (std::size_t i = lane; i < whole; i += kNumLanes) {
+      const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
+      const V64 relative = hn::Div(hn::Abs(hn::Sub(a, b)), hn::Max(hn::Abs(b), vector_floor));
+      sum = hn::Add(sum, relative);
+      max = hn::Max(max, relative);
+      below_1e3 += hn::CountTrue(d64, hn::Lt(relative, t1));
+      below_5e3 += hn::CountTrue(d64, hn::Lt(relative, t5));
+    }
+    hn::Store(sum, d64, out.sum.lane + lane);
+    plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d64, max)), out.max);
+    out.num_below_1e3 += below_1e3;
+    out.num_below_5e3 += below_5e3;
+  });
+  plain::RelativeFloor(t, g, whole, n, floor, out);
+}
+
+// The part that RelativeIn and RelativeHalf share: extremes and counts of relative errors in registers of type D.
+template <class D>
+struct RelativeCounter {
+  using V = hn::Vec<D>;
+  using T = hn::TFromD<D>;
+  explicit RelativeCounter(D tag, double t1_value, double t5_value)
+      : d(tag), t1(hn::Set(d, static_cast<T>(t1_value))), t5(hn::Set(d, static_cast<T>(t5_value))), max(hn::Zero(d)) {}
+  HWY_INLINE void Add(V relative) {
+    max = hn::Max(max, relative);
+    below_1e3 += hn::CountTrue(d, hn::Lt(relative, t1));
+    below_5e3 += hn::CountTrue(d, hn::Lt(relative, t5));
+  }
+  HWY_INLINE void Finish(RelativeLanes& out) const {
+    plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d, max)), out.max);
+    out.num_below_1e3 += below_1e3;
+    out.num_below_5e3 += below_5e3;
+  }
+  D d;
+  V t1, t5, max;
+  std::uint64_t below_1e3 = 0, below_5e3 = 0;
+};
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V RelativeOrEpsilon(D d, V a, V b, V epsilon) {
+  const auto zero = hn::Eq(b, hn::Zero(d));
+  a = hn::IfThenElse(zero, hn::Add(a, epsilon), a);
+  b = hn::IfThenElse(zero, hn::Add(b, epsilon), b);
+  return hn::Abs(hn::Div(hn::Sub(a, b), b));
+}
+
+template <class T>
+void RelativeOwn(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
+  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  const auto eps = hn::Set(d, static_cast<T>(epsilon));
+  RelativeCounter<decltype(d)> counter(d, 0.001, 0.005);
+  const std::size_t step = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    counter.Add(RelativeOrEpsilon(d, hn::LoadU(d, t + i), hn::LoadU(d, g + i), eps));
+  }
+  counter.Finish(out);
+  plain::RelativeIn<T>(t, g, i, n, epsilon, out);
+}
+
+template <class T>
+void RelativeDouble(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
+  const D64 d64;
+  const V64 eps = hn::Set(d64, epsilon);
+  RelativeCounter<D64> counter(d64, 0.001, 0.005);
+  const std::size_t step = hn::Lanes(d64);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    counter.Add(RelativeOrEpsilon(d64, LoadWide(d64, t + i), LoadWide(d64, g + i), eps));
+  }
+  counter.Finish(out);
+  plain::RelativeIn<double>(t, g, i, n, epsilon, out);
+}
+
+template <class T>
+void Close(const T* t, const T* g, std::size_t n, double rtol, double atol, CloseCounts& out) {
+  const D64 d64;
+  const V64 r = hn::Set(d64, rtol), a = hn::Set(d64, atol);
+  std::uint64_t num_close = 0, num_greater = 0, num_less = 0;
+  const std::size_t step = hn::Lanes(d64);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const V64 x = LoadWide(d64, t + i), y = LoadWide(d64, g + i);
+    const V64 allowed = hn::Add(a, hn::Mul(r, hn::Abs(y)));
+    num_close += hn::CountTrue(d64, hn::Le(hn::Abs(hn::Sub(x, y)), allowed));
+    num_greater += hn::CountTrue(d64, hn::Gt(x, y));
+    num_less += hn::CountTrue(d64, hn::Lt(x, y));
+  }
+  out.close += num_close;
+  out.greater += num_greater;
+  out.less += num_less;
+  plain::Close(t, g, i, n, rtol, atol, out);
+}
+
+template <class T>
+void Thresholds(const T* t, const T* g, std::size_t n, std::uint64_t* above) {
+  const D64 d64;
+  const std::size_t step = hn::Lanes(d64);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const V64 d = hn::Abs(hn::Sub(LoadWide(d64, t + i), LoadWide(d64, g + i)));
+    for (std::size_t k = 0; k < kNumAbsThresholds; ++k) {
+      above[k] += hn::CountTrue(d64, hn::Gt(d, hn::Set(d64, kAbsThresholds[k])));
+    }
+  }
+  plain::Thresholds(t, g, i, n, above);
+}
+
+using DF = hn::CappedTag<float, 16>;
+using VF = hn::Vec<DF>;
+using DI = hn::RebindToSigned<DF>;
+using DU = hn::RebindToUnsigned<DF>;
+
+// The x86 sets from AVX2 on convert halves in hardware, exactly as IEEE 754 says; elsewhere we do it with integers.
+#define VN_HAVE_HALF_CONVERSION (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
+
+HWY_INLINE VF RoundToHalf(VF value) {
+  const DF d;
+#if VN_HAVE_HALF_CONVERSION
+  return hn::PromoteTo(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, DF>(), value));
+#else
+  const DU du;
+  const auto bits = hn::BitCast(du, value);
+  const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
+  const auto magnitude = hn::AndNot(sign, bits);
+  const VF positive = hn::BitCast(d, magnitude), half = hn::Set(d, 0.5f);
+  const VF subnormal = hn::Sub(hn::Add(positive, half), half);
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+  const auto rounded = hn::And(hn::Add(hn::Add(magnitude, hn::Set(du, 0xfffu)), odd), hn::Set(du, ~0x1fffu));
+  VF result = hn::IfThenElse(hn::Lt(positive, hn::Set(d, 0x1p-14f)), subnormal, hn::BitCast(d, rounded));
+  const VF infinity = hn::BitCast(d, hn::Set(du, 0x7f800000u));
+  result = hn::IfThenElse(hn::Gt(result, hn::Set(d, 65504.0f)), infinity, result);
+  result = hn::IfThenElse(hn::IsNaN(value), value, result);
+  return hn::BitCast(d, hn::Or(hn::BitCast(du, result), sign));
+#endif
+}
+
+void RelativeHalf(const float* t, const float* g, std::size_t n, RelativeLanes& out) {
+  const DF d;
+  RelativeCounter<DF> counter(d, plain::RoundToHalf(0.001f), plain::RoundToHalf(0.005f));
+  bool has_nan = false;
+  const std::size_t step = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const VF a = hn::LoadU(d, t + i), b = hn::LoadU(d, g + i);
+    const VF relative = hn::Abs(RoundToHalf(hn::Div(RoundToHalf(hn::Sub(a, b)), b)));
+    const auto nan = hn::IsNaN(relative);
+    has_nan |= !hn::AllFalse(d, nan);
+    // A NaN would stop Max from working; minus one is neither the largest nor, once ruled out, below a threshold.
+    counter.max = hn::Max(counter.max, hn::IfThenZeroElse(nan, relative));
+    counter.below_1e3 += hn::CountTrue(d, hn::Lt(relative, counter.t1));
+    counter.below_5e3 += hn::CountTrue(d, hn::Lt(relative, counter.t5));
+  }
+  counter.Finish(out);
+  out.has_nan |= has_nan;
+  plain::RelativeHalf(t, g, i, n, out);
+}
+
+void WidenF16(const void* in, std::size_t n, float* out) {
+  const DF d;
+  const hn::Rebind<std::uint16_t, DF> d16;
+  const auto* from = static_cast<const std::uint16_t*>(in);
+  const std::size_t step = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto halves = hn::LoadU(d16, from + i);
+#if VN_HAVE_HALF_CONVERSION
+    hn::StoreU(hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves)), d, out + i);
+#else
+    const DU du;
+    const auto bits = hn::PromoteTo(du, halves);
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
+    const auto scaled = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f)));
+    const auto exponent = hn::Set(du, 0x7c00u);
+    const auto special = hn::IfThenElseZero(hn::Eq(hn::And(bits, exponent), exponent), hn::Set(du, 0x7f800000u));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+    hn::StoreU(hn::BitCast(d, hn::Or(hn::Or(scaled, special), sign)), d, out + i);
+#endif
+  }
+  plain::WidenF16(in, i, n, out);
+}
+
+void WidenBF16(const void* in, std::size_t n, float* out) {
+  const DF d;
+  const DU du;
+  const hn::Rebind<std::uint16_t, DF> d16;
+  const auto* from = static_cast<const std::uint16_t*>(in);
+  const std::size_t step = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from + i)));
+    hn::StoreU(hn::BitCast(d, bits), d, out + i);
+  }
+  plain::WidenBF16(in, i, n, out);
+}
+
+void WidenF32(const void* in, std::size_t n, double* out) {
+  const D64 d64;
+  const auto* from = static_cast<const float*>(in);
+  const std::size_t step = hn::Lanes(d64);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) hn::StoreU(LoadWide(d64, from + i), d64, out + i);
+  plain::WidenF32(in, i, n, out);
+}
+
+// Distances on the number line fit 32 bits without sign for both widths; their sum over a block is kept as low and
+// high halves so that a 32-bit lane cannot overflow.
+struct UlpCounter {
+  explicit UlpCounter(std::uint64_t threshold)
+      : limit(hn::Set(DU(), static_cast<std::uint32_t>(threshold > 0xffffffffu ? 0xffffffffu : threshold))),
+        max(hn::Zero(DU())), low(max), high(max) {}
+  template <int kSignBit>
+  static HWY_INLINE hn::Vec<DI> OnNumberLine(hn::Vec<DU> bits) {
+    const DI di;
+    const auto magnitude = hn::BitCast(di, hn::And(bits, hn::Set(DU(), (1u << kSignBit) - 1)));
+    const auto negative = hn::ShiftRight<31>(hn::BitCast(di, hn::ShiftLeft<31 - kSignBit>(bits)));
+    return hn::Sub(hn::Xor(magnitude, negative), negative);
+  }
+  HWY_INLINE void Add(hn::Vec<DI> x, hn::Vec<DI> y) {
+    const DU du;
+    const auto distance = hn::Sub(hn::BitCast(du, hn::Max(x, y)), hn::BitCast(du, hn::Min(x, y)));
+    max = hn::Max(max, distance);
+    above += hn::CountTrue(du, hn::Gt(distance, limit));
+    low = hn::Add(low, hn::And(distance, hn::Set(du, 0xffffu)));
+    high = hn::Add(high, hn::ShiftRight<16>(distance));
+  }
+  HWY_INLINE void Finish(UlpCounts& out) const {
+    const DU du;
+    HWY_ALIGN std::uint32_t lanes[3][16];
+    hn::Store(max, du, lanes[0]);
+    hn::Store(low, du, lanes[1]);
+    hn::Store(high, du, lanes[2]);
+    for (std::size_t i = 0; i < hn::Lanes(du); ++i) {
+      out.max = lanes[0][i] > out.max ? lanes[0][i] : out.max;
+      out.sum += lanes[1][i] + (static_cast<std::uint64_t>(lanes[2][i]) << 16);
+    }
+    out.above += above;
+  }
+  hn::Vec<DU> limit, max, low, high;
+  std::uint64_t above = 0;
+};
+
+void Ulp16(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
+  const DU du;
+  const hn::Rebind<std::uint16_t, DU> d16;
+  const auto *a = static_cast<const std::uint16_t*>(t), *b = static_cast<const std::uint16_t*>(g);
+  UlpCounter counter(threshold);
+  const std::size_t step = hn::Lanes(du);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    counter.Add(UlpCounter::OnNumberLine<15>(hn::PromoteTo(du, hn::LoadU(d16, a + i))),
+                UlpCounter::OnNumberLine<15>(hn::PromoteTo(du, hn::LoadU(d16, b + i))));
+  }
+  counter.Finish(out);
+  plain::Ulp<std::uint16_t>(t, g, i, n, threshold, out);
+}
+
+void Ulp32(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
+  const DU du;
+  const auto *a = static_cast<const std::uint32_t*>(t), *b = static_cast<const std::uint32_t*>(g);
+  UlpCounter counter(threshold);
+  const std::size_t step = hn::Lanes(du);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    counter.Add(UlpCounter::OnNumberLine<31>(hn::LoadU(du, a + i)), UlpCounter::OnNumberLine<31>(hn::LoadU(du, b + i)));
+  }
+  counter.Finish(out);
+  plain::Ulp<std::uint32_t>(t, g, i, n, threshold, out);
+}
+
+template <class T>
+constexpr TypedKernels<T> kTyped = {Diff<T>,        Stats<T>,          Centered<T>, Zeros<T>,     RelativeFloor<T>,
+                                    RelativeOwn<T>, RelativeDouble<T>, Close<T>,    Thresholds<T>};
+
+const Kernels* Table() {
+  static const Kernels table = {hwy::TargetName(HWY_TARGET), kTyped<float>, kTyped<double>, WidenF16, WidenBF16,
+                                WidenF32, RelativeHalf, Ulp16, Ulp32};
+  return &table;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::internal
+HWY_AFTER_NAMESPACE();

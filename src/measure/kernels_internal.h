@@ -1,0 +1,107 @@
+// The loops over elements, as a table of functions: one table for each instruction set, and one of plain loops that
+// any reader can check by eye. Every table gives the same bits for the same input.
+//
+// A kernel sees one block: kBlockElements at most, so that a block read by several kernels comes from memory once and
+// from the L1 cache after that. Values are float or double already (widened from what the file holds), and finite:
+// measure.cc replaces what is not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace vernier::internal {
+
+inline constexpr std::size_t kBlockElements = 2048;
+
+// Sums are spread over this many lanes whatever the width of the machine's registers: element i of a block is added
+// to lane i % kNumLanes, and lanes are added up in order.
+inline constexpr std::size_t kNumLanes = 8;
+
+struct Lanes {
+  alignas(64) double lane[kNumLanes] = {};
+  double Sum() const {
+    double sum = 0;
+    for (const double value : lane) sum += value;
+    return sum;
+  }
+  double Max() const {
+    double max = 0;
+    for (const double value : lane) max = value > max ? value : max;
+    return max;
+  }
+};
+
+struct DiffLanes {  // t: target, g: golden, d = t - g
+  Lanes dot, sq_t, sq_g, sq_d, abs_d, d, max_abs_d;
+};
+
+struct StatsLanes {
+  Lanes sum, sum_sq;
+  double min = 0, max = 0;  // of the block. REQUIRES: at least one element
+};
+
+struct RelativeLanes {
+  Lanes sum;  // only where the definition asks for a mean
+  double max = 0;
+  bool has_nan = false;
+  std::uint64_t num_below_1e3 = 0, num_below_5e3 = 0;
+};
+
+struct CloseCounts {
+  std::uint64_t close = 0, greater = 0, less = 0;
+};
+
+struct UlpCounts {
+  std::uint64_t max = 0, above = 0;
+  std::uint64_t sum = 0;  // of one block; cannot overflow below 64-bit types
+};
+
+inline constexpr double kAbsThresholds[] = {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
+inline constexpr std::size_t kNumAbsThresholds = 6;
+
+struct ZeroCounts {
+  std::uint64_t zero = 0, denormal = 0;
+};
+
+// Functions that exist for both work types, T = float and double.
+template <class T>
+struct TypedKernels {
+  void (*diff)(const T* t, const T* g, std::size_t n, DiffLanes& out);
+  void (*stats)(const T* x, std::size_t n, StatsLanes& out);
+  void (*centered)(const T* x, std::size_t n, double mean, Lanes& sum_sq);
+  // Denormal: not zero and smaller than min_normal, the stored type's smallest normal number.
+  void (*zeros)(const T* x, std::size_t n, double min_normal, ZeroCounts& out);
+  // |d| / max(|g|, floor), in double
+  void (*relative_floor)(const T* t, const T* g, std::size_t n, double floor, RelativeLanes& out);
+  // |d / g| in T itself; where g = 0, epsilon is added to both first
+  void (*relative_own)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
+  // the same in double
+  void (*relative_double)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
+  void (*close)(const T* t, const T* g, std::size_t n, double rtol, double atol, CloseCounts& out);
+  void (*thresholds)(const T* t, const T* g, std::size_t n, std::uint64_t* above);
+};
+
+struct Kernels {
+  const char* name;
+  TypedKernels<float> f32;
+  TypedKernels<double> f64;
+  void (*widen_f16)(const void* in, std::size_t n, float* out);
+  void (*widen_bf16)(const void* in, std::size_t n, float* out);
+  void (*widen_f32)(const void* in, std::size_t n, double* out);
+  // |d / g| where every step is rounded to half precision, as NumPy computes with float16
+  void (*relative_half)(const float* t, const float* g, std::size_t n, RelativeLanes& out);
+  void (*ulp16)(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out);
+  void (*ulp32)(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out);
+};
+
+const Kernels& PlainKernels();
+const Kernels& ActiveKernels();
+
+// For tests and VERNIER_TARGET: the names that can be forced on this machine, best first, "PLAIN" last; empty name:
+// back to the best.
+std::vector<std::string_view> AvailableTargets();
+bool ForceTarget(std::string_view name);
+
+}  // namespace vernier::internal

@@ -1,0 +1,320 @@
+// One chunk of a pair: block by block through the kernels that the caller's groups name.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "measure/accumulate_internal.h"
+#include "measure/plain_kernels_internal.h"
+
+namespace vernier::internal {
+namespace {
+
+constexpr double kDoubleEpsilon = 0x1p-52, kFloatEpsilon = 0x1p-23;
+
+bool IsFloatType(Dtype dtype) { return Class(dtype) == DtypeClass::kFloat; }
+bool IsWideInteger(Dtype dtype) { return dtype == Dtype::kI64 || dtype == Dtype::kU64; }
+
+void PlanRelative(Dtype target, Dtype golden, Relative definition, PairPlan& plan) {
+  if (definition == Relative::kFloor) {
+    plan.relative = RelativeKind::kFloor;
+    return;
+  }
+  const bool current = definition == Relative::kMsprobeCurrent;
+  const bool both_float = IsFloatType(target) && IsFloatType(golden);
+  if (!both_float || plan.work_double) {
+    plan.relative = RelativeKind::kDouble;
+    plan.epsilon = kDoubleEpsilon;
+  } else if (!current && target == Dtype::kF16 && golden == Dtype::kF16) {
+    plan.relative = RelativeKind::kHalf;
+  } else {
+    plan.relative = RelativeKind::kOwnType;
+    plan.epsilon = current ? kFloatEpsilon : kDoubleEpsilon;
+  }
+}
+
+template <class W>
+double AbsDiff(const W* t, const W* g, std::size_t i) {
+  return std::abs(static_cast<double>(plain::LoadAt<W>(t, i)) - static_cast<double>(plain::LoadAt<W>(g, i)));
+}
+
+// The kernel gives the largest difference without its place: most blocks do not hold a new maximum, so looking for it
+// afterwards costs less than carrying an index through the loop.
+template <class W>
+void KeepWorst(const W* t, const W* g, std::size_t n, std::uint64_t first, double block_max, PairMeasures& measures) {
+  if (!(block_max > measures.max_abs_diff) && !(first == 0 && measures.max_abs_diff == 0)) return;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (AbsDiff(t, g, i) != block_max) continue;
+    measures.max_abs_diff = block_max;
+    measures.max_abs_diff_index = first + i;
+    measures.max_abs_diff_target = plain::LoadAt<W>(t, i);
+    measures.max_abs_diff_golden = plain::LoadAt<W>(g, i);
+    return;
+  }
+}
+
+void AddDiff(const DiffLanes& lanes, PairMeasures& measures) {
+  measures.dot += lanes.dot.Sum();
+  measures.sum_sq_target += lanes.sq_t.Sum();
+  measures.sum_sq_golden += lanes.sq_g.Sum();
+  measures.sum_sq_diff += lanes.sq_d.Sum();
+  measures.sum_abs_diff += lanes.abs_d.Sum();
+  measures.sum_diff += lanes.d.Sum();
+}
+
+template <class W>
+void AddRelative(const PairPlan& plan, const Kernels& kernels, const TypedKernels<W>& typed, const W* t, const W* g,
+                 std::size_t n, PairMeasures& measures) {
+  RelativeLanes lanes;
+  switch (plan.relative) {
+    case RelativeKind::kNone: return;
+    case RelativeKind::kFloor: typed.relative_floor(t, g, n, plan.options.relative_floor, lanes); break;
+    case RelativeKind::kOwnType: typed.relative_own(t, g, n, plan.epsilon, lanes); break;
+    case RelativeKind::kDouble: typed.relative_double(t, g, n, plan.epsilon, lanes); break;
+    case RelativeKind::kHalf:
+      if constexpr (std::is_same_v<W, float>) kernels.relative_half(t, g, n, lanes);
+      break;
+  }
+  measures.sum_relative += lanes.sum.Sum();
+  plain::KeepMax(lanes.max, measures.max_relative);
+  measures.relative_has_nan |= lanes.has_nan;
+  measures.num_relative_below_1e3 += lanes.num_below_1e3;
+  measures.num_relative_below_5e3 += lanes.num_below_5e3;
+}
+
+template <class Bits>
+void AddUlpOneByOne(const void* t, const void* g, std::size_t n, const bool* special, std::uint64_t threshold,
+                    PairMeasures& measures) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (special != nullptr && special[i]) continue;
+    const std::uint64_t distance = plain::UlpDistance(plain::LoadAt<Bits>(t, i), plain::LoadAt<Bits>(g, i));
+    measures.max_ulp = std::max(measures.max_ulp, distance);
+    measures.num_ulp_above += distance > threshold;
+    measures.sum_ulp += static_cast<double>(distance);
+  }
+}
+
+// On the stored bits, since widening changes the distance between neighbours. `special` is null when all is finite.
+void AddUlp(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::size_t n, const bool* special,
+            PairMeasures& measures) {
+  const void* t = plan.target.data + plan.target.OffsetBytes(first);
+  const void* g = plan.golden.data + plan.golden.OffsetBytes(first);
+  const std::uint64_t threshold = plan.options.ulp_threshold;
+  if (special == nullptr && (plan.ulp_bits == 16 || plan.ulp_bits == 32)) {
+    UlpCounts counts;
+    (plan.ulp_bits == 16 ? kernels.ulp16 : kernels.ulp32)(t, g, n, threshold, counts);
+    measures.max_ulp = std::max(measures.max_ulp, counts.max);
+    measures.num_ulp_above += counts.above;
+    measures.sum_ulp += static_cast<double>(counts.sum);
+    return;
+  }
+  switch (plan.ulp_bits) {
+    case 8: return AddUlpOneByOne<std::uint8_t>(t, g, n, special, threshold, measures);
+    case 16: return AddUlpOneByOne<std::uint16_t>(t, g, n, special, threshold, measures);
+    case 32: return AddUlpOneByOne<std::uint32_t>(t, g, n, special, threshold, measures);
+    case 64: return AddUlpOneByOne<std::uint64_t>(t, g, n, special, threshold, measures);
+  }
+}
+
+__int128 WideAt(const Reader& reader, std::uint64_t index) {
+  const std::byte* at = reader.data + reader.OffsetBytes(index);
+  return reader.number == Dtype::kU64 ? static_cast<__int128>(plain::LoadAt<std::uint64_t>(at, 0))
+                                      : static_cast<__int128>(plain::LoadAt<std::int64_t>(at, 0));
+}
+
+// 64-bit integers that double rounds to the same value may still differ: counts and the worst element are exact.
+void AddExactIntegers(const PairPlan& plan, std::uint64_t first, std::size_t n, PairMeasures& measures) {
+  for (std::uint64_t i = first; i < first + n; ++i) {
+    const __int128 t = WideAt(plan.target, i), g = WideAt(plan.golden, i), d = t > g ? t - g : g - t;
+    const double magnitude = static_cast<double>(d);
+    measures.num_close += d == 0 || magnitude <= measures.atol + measures.rtol * std::abs(static_cast<double>(g));
+    measures.num_target_greater += t > g;
+    measures.num_target_less += t < g;
+    if (magnitude > measures.max_abs_diff || (i == 0 && d == 0)) {
+      measures.max_abs_diff = magnitude;
+      measures.max_abs_diff_index = i;
+      measures.max_abs_diff_target = static_cast<double>(t);
+      measures.max_abs_diff_golden = static_cast<double>(g);
+    }
+  }
+}
+
+template <class W>
+class ChunkMeasurer {
+ public:
+  ChunkMeasurer(const PairPlan& plan, const Kernels& kernels, const TypedKernels<W>& typed)
+      : plan_(plan), kernels_(kernels), typed_(typed), groups_(plan.options.groups) {
+    measures_.rtol = plan.options.rtol;
+    measures_.atol = plan.options.atol;
+    measures_.has_ulp = plan.ulp_bits != 0;
+  }
+
+  PairMeasures Run(std::uint64_t first, std::uint64_t count) {
+    measures_.num_elements = count;
+    for (std::uint64_t done = 0; done < count; done += kBlockElements) {
+      AddBlock(first + done, static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done)));
+    }
+    return measures_;
+  }
+
+ private:
+  void AddBlock(std::uint64_t first, std::size_t n) {
+    const W* t = ReadBlock(plan_.target, first, n, kernels_, target_buffer_);
+    const W* g = ReadBlock(plan_.golden, first, n, kernels_, golden_buffer_);
+    if (groups_.Has(Group::kStats)) {
+      AddStatsBlock(t, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.target);
+      AddStatsBlock(g, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.golden);
+    }
+    if (groups_.Has(Group::kPrecheck)) {
+      AddPrecheckBlock(t, g, n, plan_.target_dtype, plan_.options.precheck, measures_.precheck);
+    }
+    const bool* special = nullptr;
+    DiffLanes lanes;
+    typed_.diff(t, g, n, lanes);
+    // Squares tell for free whether anything is not finite; huge doubles raise a false alarm and change nothing.
+    if (!std::isfinite(lanes.sq_t.Sum() + lanes.sq_g.Sum())) {
+      if (!special_block_) special_block_ = std::make_unique<SpecialBlock<W>>();
+      ZeroSpecials(t, g, n, first, *special_block_, measures_);
+      t = special_block_->target;
+      g = special_block_->golden;
+      special = special_block_->special;
+      lanes = DiffLanes{};
+      typed_.diff(t, g, n, lanes);
+    }
+    AddDiff(lanes, measures_);
+    AddRelative(plan_, kernels_, typed_, t, g, n, measures_);
+    if (groups_.Has(Group::kThresholds)) typed_.thresholds(t, g, n, measures_.num_abs_above.data());
+    if (groups_.Has(Group::kUlp)) AddUlp(plan_, kernels_, first, n, special, measures_);
+    if (plan_.exact_integers) return AddExactIntegers(plan_, first, n, measures_);
+    KeepWorst(t, g, n, first, lanes.max_abs_d.Max(), measures_);
+    if (groups_.Has(Group::kClose)) AddClose(t, g, n);
+  }
+
+  void AddClose(const W* t, const W* g, std::size_t n) {
+    CloseCounts counts;
+    typed_.close(t, g, n, plan_.options.rtol, plan_.options.atol, counts);
+    measures_.num_close += counts.close;
+    measures_.num_target_greater += counts.greater;
+    measures_.num_target_less += counts.less;
+  }
+
+  const PairPlan& plan_;
+  const Kernels& kernels_;
+  const TypedKernels<W>& typed_;
+  const Groups groups_;
+  PairMeasures measures_;
+  std::unique_ptr<SpecialBlock<W>> special_block_;
+  alignas(64) W target_buffer_[kBlockElements];
+  alignas(64) W golden_buffer_[kBlockElements];
+};
+
+void KeepFirstMismatch(std::uint64_t index, double t, double g, PairMeasures& measures) {
+  if (measures.first_special_mismatch != kNoIndex) return;
+  measures.first_special_mismatch = index;
+  measures.special_mismatch_target = t;
+  measures.special_mismatch_golden = g;
+}
+
+}  // namespace
+
+template <class W>
+void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, SpecialBlock<W>& block,
+                  PairMeasures& measures) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const W a = plain::LoadAt<W>(t, i), b = plain::LoadAt<W>(g, i);
+    block.special[i] = !std::isfinite(a) || !std::isfinite(b);
+    block.target[i] = block.special[i] ? W(0) : a;
+    block.golden[i] = block.special[i] ? W(0) : b;
+    if (!block.special[i]) continue;
+    const bool nan_t = std::isnan(a), nan_g = std::isnan(b), inf_t = std::isinf(a), inf_g = std::isinf(b);
+    measures.num_both_nan += nan_t && nan_g;
+    measures.num_both_same_inf += inf_t && a == b;
+    measures.num_opposite_inf += inf_t && inf_g && a != b;
+    measures.num_nan_target_only += nan_t && !nan_g;
+    measures.num_nan_golden_only += nan_g && !nan_t;
+    measures.num_inf_target_only += inf_t && std::isfinite(b);
+    measures.num_inf_golden_only += inf_g && std::isfinite(a);
+    if (!(nan_t && nan_g) && !(inf_t && a == b)) KeepFirstMismatch(first + i, a, b, measures);
+  }
+}
+template void ZeroSpecials(const float*, const float*, std::size_t, std::uint64_t, SpecialBlock<float>&, PairMeasures&);
+template void ZeroSpecials(const double*, const double*, std::size_t, std::uint64_t, SpecialBlock<double>&,
+                           PairMeasures&);
+
+Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, const MeasureOptions& options) {
+  if (target.num_elements != golden.num_elements) {
+    return Error{ErrorCode::kShapeMismatch, "", ShapeText(target.shape) + " against " + ShapeText(golden.shape)};
+  }
+  PairPlan plan;
+  plan.options = options;
+  const Tolerance tolerance = DefaultTolerance(target.dtype, golden.dtype);
+  if (options.rtol < 0) plan.options.rtol = tolerance.rtol;
+  if (options.atol < 0) plan.options.atol = tolerance.atol;
+  const bool complex_target = Class(target.dtype) == DtypeClass::kComplex;
+  const bool complex_golden = Class(golden.dtype) == DtypeClass::kComplex;
+  plan.is_complex = (complex_target || complex_golden) && !options.real_part_only;
+  plan.target = MakeReader(target.dtype, target.data, target.num_elements, options.real_part_only, complex_golden);
+  plan.golden = MakeReader(golden.dtype, golden.data, golden.num_elements, options.real_part_only, complex_target);
+  plan.work_double = !FitsFloat(plan.target.number) || !FitsFloat(plan.golden.number);
+  plan.exact_integers = IsWideInteger(target.dtype) && IsWideInteger(golden.dtype);
+  plan.target_dtype = target.dtype;
+  if (options.groups.Has(Group::kRelative)) {
+    PlanRelative(plan.target.number, plan.golden.number, options.relative, plan);
+  }
+  if (options.groups.Has(Group::kUlp) && target.dtype == golden.dtype && IsFloatType(target.dtype)) {
+    plan.ulp_bits = static_cast<int>(8 * ItemBytes(target.dtype));
+  }
+  return plan;
+}
+
+PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::uint64_t count) {
+  if (plan.work_double) return ChunkMeasurer<double>(plan, kernels, kernels.f64).Run(first, count);
+  return ChunkMeasurer<float>(plan, kernels, kernels.f32).Run(first, count);
+}
+
+void Merge(PairMeasures& m, const PairMeasures& next) {
+  if (next.max_abs_diff > m.max_abs_diff || m.num_elements == 0) {
+    m.max_abs_diff = next.max_abs_diff;
+    m.max_abs_diff_index = next.max_abs_diff_index;
+    m.max_abs_diff_target = next.max_abs_diff_target;
+    m.max_abs_diff_golden = next.max_abs_diff_golden;
+  }
+  if (m.first_special_mismatch == kNoIndex) {
+    m.first_special_mismatch = next.first_special_mismatch;
+    m.special_mismatch_target = next.special_mismatch_target;
+    m.special_mismatch_golden = next.special_mismatch_golden;
+  }
+  m.num_elements += next.num_elements;
+  m.dot += next.dot;
+  m.sum_sq_target += next.sum_sq_target;
+  m.sum_sq_golden += next.sum_sq_golden;
+  m.sum_sq_diff += next.sum_sq_diff;
+  m.sum_abs_diff += next.sum_abs_diff;
+  m.sum_diff += next.sum_diff;
+  m.num_both_nan += next.num_both_nan;
+  m.num_both_same_inf += next.num_both_same_inf;
+  m.num_opposite_inf += next.num_opposite_inf;
+  m.num_nan_target_only += next.num_nan_target_only;
+  m.num_nan_golden_only += next.num_nan_golden_only;
+  m.num_inf_target_only += next.num_inf_target_only;
+  m.num_inf_golden_only += next.num_inf_golden_only;
+  Merge(m.target, next.target);
+  Merge(m.golden, next.golden);
+  m.max_relative = std::max(m.max_relative, next.max_relative);
+  m.sum_relative += next.sum_relative;
+  m.relative_has_nan |= next.relative_has_nan;
+  m.num_relative_below_1e3 += next.num_relative_below_1e3;
+  m.num_relative_below_5e3 += next.num_relative_below_5e3;
+  m.rtol = next.rtol;
+  m.atol = next.atol;
+  m.num_close += next.num_close;
+  m.num_target_greater += next.num_target_greater;
+  m.num_target_less += next.num_target_less;
+  m.has_ulp = next.has_ulp;
+  m.max_ulp = std::max(m.max_ulp, next.max_ulp);
+  m.num_ulp_above += next.num_ulp_above;
+  m.sum_ulp += next.sum_ulp;
+  for (std::size_t i = 0; i < m.num_abs_above.size(); ++i) m.num_abs_above[i] += next.num_abs_above[i];
+  Merge(m.precheck, next.precheck);
+}
+
+}  // namespace vernier::internal

@@ -1,0 +1,183 @@
+// One element after the other, from `first` to `n`; element i goes to lane i % kNumLanes. The SIMD kernels call these
+// for what is left after the last full vector, so their definitions cannot drift apart.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "measure/kernels_internal.h"
+
+namespace vernier::internal::plain {
+
+template <class T>
+T LoadAt(const void* data, std::size_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+inline void KeepMax(double value, double& max) { max = value > max ? value : max; }
+
+template <class T>
+void Diff(const T* t, const T* g, std::size_t first, std::size_t n, DiffLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const std::size_t lane = i % kNumLanes;
+    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), d = a - b;
+    out.dot.lane[lane] += a * b;
+    out.sq_t.lane[lane] += a * a;
+    out.sq_g.lane[lane] += b * b;
+    out.sq_d.lane[lane] += d * d;
+    out.abs_d.lane[lane] += std::abs(d);
+    out.d.lane[lane] += d;
+    KeepMax(std::abs(d), out.max_abs_d.lane[lane]);
+  }
+}
+
+template <class T>
+void Stats(const T* x, std::size_t first, std::size_t n, StatsLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double value = LoadAt<T>(x, i);
+    out.sum.lane[i % kNumLanes] += value;
+    out.sum_sq.lane[i % kNumLanes] += value * value;
+    out.min = value < out.min ? value : out.min;
+    out.max = value > out.max ? value : out.max;
+  }
+}
+
+template <class T>
+void Centered(const T* x, std::size_t first, std::size_t n, double mean, Lanes& sum_sq) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double value = static_cast<double>(LoadAt<T>(x, i)) - mean;
+    sum_sq.lane[i % kNumLanes] += value * value;
+  }
+}
+
+template <class T>
+void Zeros(const T* x, std::size_t first, std::size_t n, double min_normal, ZeroCounts& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double magnitude = std::abs(static_cast<double>(LoadAt<T>(x, i)));
+    out.zero += magnitude == 0;
+    out.denormal += magnitude != 0 && magnitude < min_normal;
+  }
+}
+
+inline void CountRelative(double relative, double threshold_1e3, double threshold_5e3, RelativeLanes& out) {
+  out.has_nan |= std::isnan(relative);
+  KeepMax(relative, out.max);
+  out.num_below_1e3 += relative < threshold_1e3;
+  out.num_below_5e3 += relative < threshold_5e3;
+}
+
+template <class T>
+void RelativeFloor(const T* t, const T* g, std::size_t first, std::size_t n, double floor, RelativeLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), magnitude = std::abs(b);
+    const double relative = std::abs(a - b) / (magnitude > floor ? magnitude : floor);
+    out.sum.lane[i % kNumLanes] += relative;
+    CountRelative(relative, 0.001, 0.005, out);
+  }
+}
+
+template <class W, class T>  // W: the type it is computed in
+void RelativeIn(const T* t, const T* g, std::size_t first, std::size_t n, double epsilon, RelativeLanes& out) {
+  const W eps = static_cast<W>(epsilon);
+  for (std::size_t i = first; i < n; ++i) {
+    W a = static_cast<W>(LoadAt<T>(t, i)), b = static_cast<W>(LoadAt<T>(g, i));
+    if (b == 0) {
+      a += eps;
+      b += eps;
+    }
+    CountRelative(std::abs((a - b) / b), static_cast<W>(0.001), static_cast<W>(0.005), out);
+  }
+}
+
+inline float HalfToFloat(std::uint16_t half) {
+  const std::uint32_t magnitude = (half & 0x7fffu) << 13;
+  // Scaling by 2^112 moves the exponent and makes subnormal halves normal floats; exponent 31 stays special.
+  const std::uint32_t scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+  const std::uint32_t special = (half & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0;
+  return std::bit_cast<float>(scaled | special | static_cast<std::uint32_t>(half & 0x8000u) << 16);
+}
+
+// Nearest half-precision value, ties to even; as a float.
+inline float RoundToHalf(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffu, sign = bits & 0x80000000u;
+  if (magnitude >= 0x7f800000u) return value;
+  float rounded;
+  if (magnitude < 0x38800000u) {  // below 2^-14 halves are multiples of 2^-24, and so are floats around 0.5
+    rounded = (std::bit_cast<float>(magnitude) + 0.5f) - 0.5f;
+  } else {
+    rounded = std::bit_cast<float>((magnitude + 0xfffu + (magnitude >> 13 & 1u)) & ~0x1fffu);
+    if (rounded > 65504.0f) rounded = HUGE_VALF;
+  }
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | sign);
+}
+
+inline void RelativeHalf(const float* t, const float* g, std::size_t first, std::size_t n, RelativeLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    // 2^-52 is far below the smallest half, so adding it where g = 0 changes nothing: 0/0 is NaN, x/0 infinite.
+    const float a = LoadAt<float>(t, i), b = LoadAt<float>(g, i);
+    const float relative = std::abs(RoundToHalf(RoundToHalf(a - b) / b));
+    CountRelative(relative, RoundToHalf(0.001f), RoundToHalf(0.005f), out);
+  }
+}
+
+template <class T>
+void Close(const T* t, const T* g, std::size_t first, std::size_t n, double rtol, double atol, CloseCounts& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i);
+    out.close += std::abs(a - b) <= atol + rtol * std::abs(b);
+    out.greater += a > b;
+    out.less += a < b;
+  }
+}
+
+template <class T>
+void Thresholds(const T* t, const T* g, std::size_t first, std::size_t n, std::uint64_t* above) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double d = std::abs(static_cast<double>(LoadAt<T>(t, i)) - static_cast<double>(LoadAt<T>(g, i)));
+    for (std::size_t k = 0; k < kNumAbsThresholds; ++k) above[k] += d > kAbsThresholds[k];
+  }
+}
+
+// Sign and magnitude become a number line on which neighbours differ by one; -0 and 0 are the same point.
+template <class Bits>
+std::int64_t OnNumberLine(Bits bits) {
+  constexpr Bits kSign = Bits(1) << (8 * sizeof(Bits) - 1);
+  const auto magnitude = static_cast<std::int64_t>(bits & static_cast<Bits>(kSign - 1));
+  return bits & kSign ? -magnitude : magnitude;
+}
+
+template <class Bits>
+std::uint64_t UlpDistance(Bits a, Bits b) {
+  const std::int64_t x = OnNumberLine(a), y = OnNumberLine(b);
+  return x > y ? static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(y)
+               : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x);
+}
+
+template <class Bits>
+void Ulp(const void* t, const void* g, std::size_t first, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const std::uint64_t distance = UlpDistance(LoadAt<Bits>(t, i), LoadAt<Bits>(g, i));
+    out.max = distance > out.max ? distance : out.max;
+    out.above += distance > threshold;
+    out.sum += distance;
+  }
+}
+
+inline void WidenF16(const void* in, std::size_t first, std::size_t n, float* out) {
+  for (std::size_t i = first; i < n; ++i) out[i] = HalfToFloat(LoadAt<std::uint16_t>(in, i));
+}
+inline void WidenBF16(const void* in, std::size_t first, std::size_t n, float* out) {
+  for (std::size_t i = first; i < n; ++i) {
+    out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(LoadAt<std::uint16_t>(in, i)) << 16);
+  }
+}
+inline void WidenF32(const void* in, std::size_t first, std::size_t n, double* out) {
+  for (std::size_t i = first; i < n; ++i) out[i] = LoadAt<float>(in, i);
+}
+
+}  // namespace vernier::internal::plain

@@ -1,0 +1,118 @@
+// One tensor: blocks of finite numbers through the kernels, special values counted on the side.
+#include <algorithm>
+#include <cmath>
+
+#include "measure/accumulate_internal.h"
+#include "measure/plain_kernels_internal.h"
+
+namespace vernier::internal {
+namespace {
+
+template <class W>
+struct FiniteBlock {
+  alignas(64) W values[kBlockElements];
+  std::size_t n = 0;
+};
+
+// Keeps what is finite, in order, and counts the rest.
+template <class W>
+void Compact(const W* x, std::size_t n, FiniteBlock<W>& block, TensorStats& stats) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const W value = plain::LoadAt<W>(x, i);
+    if (std::isfinite(value)) {
+      block.values[block.n++] = value;
+    } else if (std::isnan(value)) {
+      ++stats.num_nan;
+    } else {
+      ++(value > 0 ? stats.num_pos_inf : stats.num_neg_inf);
+    }
+  }
+}
+
+template <class W>
+TensorStats FiniteStats(const W* x, std::size_t n, const StatsLanes& lanes, const TypedKernels<W>& kernels,
+                        bool centered, double min_normal) {
+  TensorStats block;
+  block.num_elements = n;
+  block.finite_min = lanes.min + 0.0;  // adding zero makes -0 into 0, which no instruction set orders alike
+  block.finite_max = lanes.max + 0.0;
+  block.finite_sum = lanes.sum.Sum();
+  block.finite_sum_sq = lanes.sum_sq.Sum();
+  if (centered) {
+    Lanes sum_sq;
+    kernels.centered(x, n, block.finite_sum / static_cast<double>(n), sum_sq);
+    block.centered_sum_sq = sum_sq.Sum();
+    ZeroCounts counts;
+    kernels.zeros(x, n, min_normal, counts);
+    block.num_zero = counts.zero;
+    block.num_denormal = min_normal > 0 ? counts.denormal : 0;
+  }
+  return block;
+}
+
+template <class W>
+TensorStats MeasureChunk(const Reader& reader, const Kernels& kernels, const TypedKernels<W>& typed,
+                         std::uint64_t first, std::uint64_t count) {
+  TensorStats stats;
+  alignas(64) W buffer[kBlockElements];
+  const double min_normal = MinNormal(reader.number);
+  for (std::uint64_t done = 0; done < count; done += kBlockElements) {
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done));
+    AddStatsBlock(ReadBlock(reader, first + done, n, kernels, buffer), n, typed, /*centered=*/true, min_normal, stats);
+  }
+  return stats;
+}
+
+}  // namespace
+
+template <class W>
+void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered, double min_normal,
+                   TensorStats& stats) {
+  StatsLanes lanes;
+  kernels.stats(x, n, lanes);
+  if (std::isfinite(lanes.sum_sq.Sum())) {
+    return Merge(stats, FiniteStats(x, n, lanes, kernels, centered, min_normal));
+  }
+  FiniteBlock<W> finite;
+  TensorStats block;
+  Compact(x, n, finite, block);
+  block.num_elements = n - finite.n;
+  if (finite.n > 0) {
+    lanes = StatsLanes{};
+    kernels.stats(finite.values, finite.n, lanes);
+    Merge(block, FiniteStats(finite.values, finite.n, lanes, kernels, centered, min_normal));
+  }
+  Merge(stats, block);
+}
+template void AddStatsBlock(const float*, std::size_t, const TypedKernels<float>&, bool, double, TensorStats&);
+template void AddStatsBlock(const double*, std::size_t, const TypedKernels<double>&, bool, double, TensorStats&);
+
+TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first, std::uint64_t count) {
+  return FitsFloat(reader.number) ? MeasureChunk<float>(reader, kernels, kernels.f32, first, count)
+                                  : MeasureChunk<double>(reader, kernels, kernels.f64, first, count);
+}
+
+void Merge(TensorStats& stats, const TensorStats& next) {
+  const double finite = static_cast<double>(stats.num_finite()), more = static_cast<double>(next.num_finite());
+  if (more > 0 && finite > 0) {
+    // Chan's update: two centred sums and the distance of their means.
+    const double distance = next.finite_sum / more - stats.finite_sum / finite;
+    stats.centered_sum_sq += next.centered_sum_sq + distance * distance * (finite * more / (finite + more));
+    stats.finite_min = std::min(stats.finite_min, next.finite_min);
+    stats.finite_max = std::max(stats.finite_max, next.finite_max);
+  } else if (more > 0) {
+    stats.centered_sum_sq = next.centered_sum_sq;
+    stats.finite_min = next.finite_min;
+    stats.finite_max = next.finite_max;
+  }
+  stats.num_elements += next.num_elements;
+  stats.num_nan += next.num_nan;
+  stats.num_pos_inf += next.num_pos_inf;
+  stats.num_neg_inf += next.num_neg_inf;
+  stats.num_zero += next.num_zero;
+  stats.num_denormal += next.num_denormal;
+  stats.finite_sum += next.finite_sum;
+  stats.finite_sum_sq += next.finite_sum_sq;
+}
+
+}  // namespace vernier::internal
