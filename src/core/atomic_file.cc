@@ -124,7 +124,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   close(fd_);
-  if (!direct()) unlink(temporary_.c_str());
+  if (!written_directly()) unlink(temporary_.c_str());
   DisarmCleanup(cleanup_slot_);
 }
 
@@ -165,8 +165,8 @@ Result<Done> AtomicFile::Write(std::span<const std::byte> bytes) {
 Result<Done> AtomicFile::Commit() {
   if (failure_) return *failure_;
   VN_RETURN_IF_ERROR(Flush());
-  if (!direct() && fsync(fd_) != 0) return Fail(errno);
-  if (!direct() && rename(temporary_.c_str(), path_.c_str()) != 0) return Fail(errno);
+  if (!written_directly() && fsync(fd_) != 0) return Fail(errno);
+  if (!written_directly() && rename(temporary_.c_str(), path_.c_str()) != 0) return Fail(errno);
   DisarmCleanup(std::exchange(cleanup_slot_, -1));
   // Network file systems may report a full disk only now.
   if (close(std::exchange(fd_, -1)) != 0) return Fail(errno);

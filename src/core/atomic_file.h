@@ -33,13 +33,14 @@ class AtomicFile {
   // For libraries that insist on opening the file themselves: they write to this path, then Commit() renames
   // it.
   const std::filesystem::path& temporary_path() const { return temporary_; }
+  const std::filesystem::path& path() const { return path_; }
+  bool written_directly() const { return temporary_ == path_; }
 
  private:
   AtomicFile() = default;
   Result<Done> Flush();
   Result<Done> WriteOut(std::string_view text);
   Result<Done> Fail(int error_number);
-  bool direct() const { return temporary_ == path_; }
 
   std::filesystem::path path_, temporary_;  // equal when written directly
   int fd_ = -1;

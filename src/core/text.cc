@@ -1,5 +1,6 @@
 #include "core/text.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,14 +93,16 @@ std::size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
-std::string Printable(std::string_view text) {
-  if (std::all_of(text.begin(), text.end(), IsPlain)) return std::string(text);
+namespace {
+
+template <class MustEscape>
+std::string Escaped(std::string_view text, const MustEscape& must_escape) {
   std::string out;
   out.reserve(text.size() + 8);
   while (!text.empty()) {
     const std::size_t length = Utf8Length(text);
     const std::string_view head = text.substr(0, std::max<std::size_t>(length, 1));
-    if (length == 0 || IsControl(head)) {
+    if (length == 0 || must_escape(head)) {
       AppendEscaped(out, head);
     } else {
       out += head;
@@ -109,15 +112,39 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+}  // namespace
+
+std::string Printable(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), IsPlain)) return std::string(text);
+  return Escaped(text, IsControl);
+}
+
+std::string ValidUtf8(std::string_view text) {
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.begin(), text.end(), is_ascii)) return std::string(text);
+  return Escaped(text, [](std::string_view) { return false; });
+}
+
 std::string ShortestText(double value) {
   if (std::isnan(value)) return "nan";  // its sign says nothing
   return fmt::format("{}", value);
 }
 
-std::string PythonRepr(double value) {
-  std::string text = ShortestText(value);
+void AppendPythonRepr(std::string& out, double value) {
+  const std::size_t start = out.size();
+  if (std::isnan(value)) {
+    out += "nan";
+  } else {
+    char text[32];
+    out.append(text, fmt::format_to(text, FMT_COMPILE("{}"), value));
+  }
   // Letters stand in every text but that of a whole number: e, inf, nan.
-  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  if (out.find_first_not_of("-0123456789", start) == std::string::npos) out += ".0";
+}
+
+std::string PythonRepr(double value) {
+  std::string text;
+  AppendPythonRepr(text, value);
   return text;
 }
 

@@ -1,0 +1,69 @@
+#include "vernier/report.h"
+
+#include <charconv>
+
+#include "report/writers_internal.h"
+
+namespace vernier {
+namespace {
+
+struct FormatRow {
+  ReportFormat format;
+  std::string_view name;  // also the extension
+  Writer (*create)(AtomicFile, Columns, const ReportOptions&);
+};
+constexpr FormatRow kFormats[] = {
+    {ReportFormat::kCsv, "csv", NewCsvWriter},
+    {ReportFormat::kXlsx, "xlsx", NewXlsxWriter},
+    {ReportFormat::kJson, "json", NewJsonWriter},
+    {ReportFormat::kJsonl, "jsonl", NewJsonlWriter},
+};
+
+std::string FormatNames(std::string_view prefix) {
+  std::string names;
+  for (const FormatRow& row : kFormats)
+    names += (names.empty() ? "" : ", ") + std::string(prefix) + std::string(row.name);
+  return names;
+}
+
+bool IsNumber(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() && error != std::errc::invalid_argument;
+}
+
+}  // namespace
+
+Result<ReportFormat> FormatOf(const std::filesystem::path& path) {
+  const std::string extension = path.extension().string();
+  for (const FormatRow& row : kFormats) {
+    if (!extension.empty() && extension.substr(1) == row.name) return row.format;
+  }
+  return Error{ErrorCode::kBadArgument, path.string(),
+               "the ending does not name a report format; those are " + FormatNames(".")};
+}
+
+Result<ReportFormat> ParseFormat(std::string_view name) {
+  for (const FormatRow& row : kFormats) {
+    if (name == row.name) return row.format;
+  }
+  return Error{ErrorCode::kBadArgument, std::string(name), "no report format; those are " + FormatNames("")};
+}
+
+Result<std::unique_ptr<ReportWriter>> ReportWriter::Create(const std::filesystem::path& path,
+                                                           ReportFormat format,
+                                                           std::vector<std::string> columns,
+                                                           const ReportOptions& options) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  return kFormats[static_cast<std::size_t>(format)].create(std::move(file), std::move(columns), options);
+}
+
+std::string SpreadsheetSafe(std::string_view text) {
+  constexpr std::string_view kFormulaStarts = "=+-@\t\r";
+  const bool dangerous =
+      !text.empty() && kFormulaStarts.find(text[0]) != std::string_view::npos && !IsNumber(text);
+  return (dangerous ? "'" : "") + std::string(text);
+}
+
+}  // namespace vernier

@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/text.h"
+#include "vernier/report.h"
+
+namespace vernier {
+namespace {
+
+constexpr std::size_t kGap = 2;             // blanks between columns
+constexpr std::size_t kNarrowestText = 12;  // a text is not cut below this
+constexpr std::string_view kEllipsis = "…";
+
+// clang-format off
+struct WidthRange { char32_t first, last; std::size_t width; };
+constexpr WidthRange kWidths[] = {  // every other character is one column wide
+    {0x0300, 0x036f, 0}, {0x200b, 0x200f, 0}, {0x20d0, 0x20ff, 0}, {0xfe00, 0xfe0f, 0},
+    {0x1100, 0x115f, 2}, {0x2e80, 0x303e, 2}, {0x3041, 0xa4cf, 2}, {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2},
+    {0xfe30, 0xfe6f, 2}, {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1f64f, 2}, {0x1f900, 0x1f9ff, 2},
+    {0x20000, 0x3fffd, 2},
+};
+
+constexpr std::string_view kColours[] = {"", "\x1b[31m", "\x1b[33m", "\x1b[32m"};  // in the order of RowColour
+constexpr std::string_view kBold = "\x1b[1m", kPlain = "\x1b[0m";
+// clang-format on
+
+std::size_t CharacterWidth(std::string_view character) {
+  if (character.size() == 1) return 1;
+  char32_t code = static_cast<unsigned char>(character[0]) & (0x7fu >> character.size());
+  for (const char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  for (const WidthRange& range : kWidths) {
+    if (code >= range.first && code <= range.last) return range.width;
+  }
+  return 1;
+}
+
+// The length in bytes of the longest start of `text` that is at most `width` columns wide. `text` is valid
+// UTF-8.
+std::size_t StartOfWidth(std::string_view text, std::size_t width) {
+  std::size_t end = 0;
+  while (end < text.size()) {
+    const std::string_view character =
+        text.substr(end, std::max<std::size_t>(Utf8Length(text.substr(end)), 1));
+    const std::size_t character_width = CharacterWidth(character);
+    if (character_width > width) break;
+    width -= character_width;
+    end += character.size();
+  }
+  return end;
+}
+
+std::size_t DisplayWidth(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(Utf8Length(text), 1);
+    width += CharacterWidth(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return width;
+}
+
+std::string CutText(const std::string& text, std::size_t width, TableColumn::Cut cut) {
+  const std::size_t full_width = DisplayWidth(text);
+  if (full_width <= width || cut == TableColumn::Cut::kNever) return text;
+  const std::size_t kept = width - 1;  // the ellipsis takes one
+  if (cut == TableColumn::Cut::kEnd) return text.substr(0, StartOfWidth(text, kept)) + std::string(kEllipsis);
+  // Names differ mostly towards their end, so that keeps the larger half.
+  const std::size_t tail_width = kept - kept / 3;
+  std::size_t tail = StartOfWidth(text, full_width - tail_width);
+  while (DisplayWidth(std::string_view(text).substr(tail)) > tail_width) {
+    tail += Utf8Length(std::string_view(text).substr(tail));
+  }
+  return text.substr(0, StartOfWidth(text, kept / 3)) + std::string(kEllipsis) + text.substr(tail);
+}
+
+struct CellText {
+  std::string operator()(std::monostate) const { return ""; }
+  std::string operator()(bool value) const { return value ? "yes" : "no"; }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(std::uint64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return value != value ? "nan" : fmt::format("{:.4g}", value); }
+  std::string operator()(const std::string& text) const { return Printable(text); }
+};
+
+bool IsNumber(const Cell& cell) {
+  return std::holds_alternative<double>(cell) || std::holds_alternative<std::int64_t>(cell) ||
+         std::holds_alternative<std::uint64_t>(cell);
+}
+
+using Texts = std::vector<std::string>;
+
+// The widest column that may be cut gives up one character at a time.
+void FitWidths(std::vector<std::size_t>& widths, std::span<const TableColumn> columns,
+               std::size_t line_width) {
+  std::size_t total = kGap * (widths.size() - 1);
+  for (const std::size_t width : widths) total += width;
+  for (; total > line_width; --total) {
+    std::size_t widest = columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i].cut == TableColumn::Cut::kNever || widths[i] <= kNarrowestText) continue;
+      if (widest == columns.size() || widths[i] > widths[widest]) widest = i;
+    }
+    if (widest == columns.size()) return;
+    --widths[widest];
+  }
+}
+
+class TableText {
+ public:
+  TableText(std::span<const TableColumn> columns, std::span<const TableRow> rows, const TableOptions& options)
+      : columns_(columns), options_(options), to_the_right_(columns.size()) {
+    for (const TableColumn& column : columns) widths_.push_back(DisplayWidth(column.heading));
+    for (const TableRow& row : rows) {
+      Texts texts;
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        texts.push_back(std::visit(CellText{}, row.cells[i]));
+        widths_[i] = std::max(widths_[i], DisplayWidth(texts.back()));
+        if (IsNumber(row.cells[i])) to_the_right_[i] = true;
+      }
+      lines_.push_back(std::move(texts));
+    }
+    if (options.width != 0 && !columns.empty()) FitWidths(widths_, columns, options.width);
+  }
+
+  std::string Render(std::span<const TableRow> rows) {
+    Texts headings;
+    for (const TableColumn& column : columns_) headings.push_back(column.heading);
+    AddLine(headings, kBold, std::nullopt);
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      AddLine(lines_[i], kColours[static_cast<std::size_t>(rows[i].colour)], options_.colour_column);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Colours the cell of one column, or all of them.
+  void AddLine(const Texts& texts, std::string_view colour, std::optional<std::size_t> only_column) {
+    std::string line;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::string text = CutText(texts[i], widths_[i], columns_[i].cut);
+      const std::string padding(widths_[i] - std::min(widths_[i], DisplayWidth(text)), ' ');
+      const bool coloured =
+          options_.colour && !colour.empty() && !text.empty() && only_column.value_or(i) == i;
+      if (i > 0) line.append(kGap, ' ');
+      if (to_the_right_[i]) line += padding;
+      line += coloured ? fmt::format("{}{}{}", colour, text, kPlain) : text;
+      if (!to_the_right_[i]) line += padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out_ += line + '\n';
+  }
+
+  std::span<const TableColumn> columns_;
+  const TableOptions& options_;
+  std::vector<bool> to_the_right_;
+  std::vector<std::size_t> widths_;
+  std::vector<Texts> lines_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string RenderTable(std::span<const TableColumn> columns, std::span<const TableRow> rows,
+                        const TableOptions& options) {
+  return TableText(columns, rows, options).Render(rows);
+}
+
+}  // namespace vernier

@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "vernier/report.h"
+
+namespace vernier {
+namespace {
+
+using Cut = TableColumn::Cut;
+
+TEST(RenderTable, AlignsColumnsAndRoundsNumbers) {
+  const std::vector<TableColumn> columns = {{"name"}, {"max abs"}, {"n"}};
+  const std::vector<TableRow> rows = {{{"a", 0.123456, std::uint64_t{5}}},
+                                      {{"longer", 1e-30, std::uint64_t{12345}}}};
+  EXPECT_EQ(RenderTable(columns, rows, {}),
+            "name    max abs      n\n"
+            "a        0.1235      5\n"
+            "longer    1e-30  12345\n");
+}
+
+TEST(RenderTable, CutsNamesInTheMiddleAndSentencesAtTheEnd) {
+  const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}, {"x"}, {"why", Cut::kEnd}};
+  const std::vector<TableRow> rows = {
+      {{"model.layers.12.attention.weight", 1.0, "three elements differ by much"}}};
+  TableOptions options;
+  options.width = 40;
+  EXPECT_EQ(RenderTable(columns, rows, options),
+            "name               x  why\n"
+            "model…tion.weight  1  three elements di…\n");
+}
+
+TEST(RenderTable, CountsColumnsOfTheScreenNotBytes) {
+  const std::vector<TableColumn> columns = {{"name"}, {"x"}};
+  EXPECT_EQ(RenderTable(columns, std::vector<TableRow>{{{"重量", 1.0}}, {{"größe", 2.0}}}, {}),
+            "name   x\n"
+            "重量   1\n"
+            "größe  2\n");
+}
+
+TEST(RenderTable, NeverCutsInsideACharacter) {
+  const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}};
+  TableOptions options;
+  for (options.width = 12; options.width < 40; ++options.width) {
+    const std::string table =
+        RenderTable(columns, std::vector<TableRow>{{{"重量重量重量重量重量重量重量重量"}}}, options);
+    EXPECT_EQ(table.find('\\'), std::string::npos);
+    std::string rest = table.substr(table.find('\n') + 1);
+    for (const std::string part : {"重", "量", "…", "\n"}) {
+      for (std::size_t at; (at = rest.find(part)) != std::string::npos;) rest.erase(at, part.size());
+    }
+    EXPECT_EQ(rest, "");
+  }
+}
+
+TEST(RenderTable, KeepsOneLineForEachRow) {
+  EXPECT_EQ(RenderTable(std::vector<TableColumn>{{"n"}}, std::vector<TableRow>{{{"a\nb\x1b[31m"}}}, {}),
+            "n\na\\nb\\x1b[31m\n");
+}
+
+TEST(RenderTable, ColoursOnlyWhenAsked) {
+  const std::vector<TableColumn> columns = {{"n"}, {"verdict"}};
+  const std::vector<TableRow> rows = {{{"a", "fail"}, RowColour::kRed}};
+  TableOptions options;
+  options.colour_column = 1;
+  EXPECT_EQ(RenderTable(columns, rows, options), "n  verdict\na  fail\n");
+  options.colour = true;
+  EXPECT_EQ(RenderTable(columns, rows, options),
+            "\x1b[1mn\x1b[0m  \x1b[1mverdict\x1b[0m\na  \x1b[31mfail\x1b[0m\n");
+}
+
+}  // namespace
+}  // namespace vernier
