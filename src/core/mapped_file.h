@@ -30,6 +30,8 @@ class MappedFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // When the file was last written, as seen at opening; 0 for one that exists only in memory.
+  std::int64_t modified_ns() const { return modified_ns_; }
   // True once bytes that were there at opening could not be read any more.
   bool changed() const;
 
@@ -41,6 +43,7 @@ class MappedFile {
 
  private:
   MappedFile() = default;
+  static MappedFile* InMemory(std::vector<std::byte> bytes, std::filesystem::path name, std::int64_t modified_ns);
 
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;

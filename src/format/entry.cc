@@ -1,102 +1,230 @@
 #include "format/entry.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstring>
+#include <new>
 
 #include "core/mapped_file.h"
 
 namespace vernier {
 namespace {
 
-bool IsContiguous(const Shape& shape, const std::vector<std::int64_t>& strides) {
-  std::int64_t expected = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= shape[i];
+// Strides of 0 let a file of a few bytes stand for a tensor of any size. Beyond this, and beyond the size of
+// its file, a tensor is refused rather than written out.
+constexpr std::uint64_t kMaxExpandedBytes = std::uint64_t{4} << 30;
+
+// Rows and columns copied at a time, so that a transposed source finds its cache lines again.
+constexpr std::int64_t kTile = 32;
+
+struct Dimension {
+  std::int64_t size;
+  std::int64_t from_step_bytes, out_step_bytes;
+};
+
+// The dimensions that matter, outermost first; the steps in `out` are those of C order.
+std::vector<Dimension> Dimensions(const TensorInfo& info, const TensorSource& source) {
+  const auto item_bytes = static_cast<std::int64_t>(ItemBytes(info.dtype));
+  std::vector<Dimension> dimensions;
+  std::int64_t c_order_step = item_bytes;
+  for (std::size_t i = info.shape.size(); i-- > 0;) {
+    // The stride of a dimension of one is never taken and may be anything.
+    if (info.shape[i] == 1) continue;
+    const std::int64_t from_step = source.strides.empty() ? c_order_step : source.strides[i] * item_bytes;
+    dimensions.push_back({info.shape[i], from_step, c_order_step});
+    c_order_step *= info.shape[i];
   }
-  return true;
+  std::reverse(dimensions.begin(), dimensions.end());
+  return dimensions;
 }
 
-// Copies runs of the innermost dimension; `item_bytes` is one of 1, 2, 4, 8, 16.
-void GatherStrided(const std::byte* origin, const Shape& shape, const std::vector<std::int64_t>& strides,
-                   std::size_t item_bytes, std::byte* out) {
-  const std::size_t rank = shape.size();
-  const std::int64_t inner = shape[rank - 1];
-  const std::int64_t inner_step_bytes = strides[rank - 1] * static_cast<std::int64_t>(item_bytes);
-  std::vector<std::int64_t> index(rank, 0);
-  for (;;) {
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i + 1 < rank; ++i) offset += index[i] * strides[i];
-    const std::byte* from = origin + offset * static_cast<std::int64_t>(item_bytes);
-    for (std::int64_t i = 0; i < inner; ++i, from += inner_step_bytes, out += item_bytes) {
-      std::memcpy(out, from, item_bytes);
+bool IsContiguous(const std::vector<Dimension>& dimensions) {
+  return std::all_of(dimensions.begin(), dimensions.end(),
+                     [](const Dimension& d) { return d.from_step_bytes == d.out_step_bytes; });
+}
+
+template <class Item>
+void CopyTiles(const std::byte* from, std::byte* out, const Dimension& rows, const Dimension& columns) {
+  for (std::int64_t row0 = 0; row0 < rows.size; row0 += kTile) {
+    const std::int64_t row_end = std::min(rows.size, row0 + kTile);
+    for (std::int64_t column0 = 0; column0 < columns.size; column0 += kTile) {
+      const std::int64_t column_end = std::min(columns.size, column0 + kTile);
+      for (std::int64_t row = row0; row < row_end; ++row) {
+        for (std::int64_t column = column0; column < column_end; ++column) {
+          std::memcpy(out + row * rows.out_step_bytes + column * columns.out_step_bytes,
+                      from + row * rows.from_step_bytes + column * columns.from_step_bytes, sizeof(Item));
+        }
+      }
     }
-    std::size_t i = rank - 1;
-    while (i-- > 0 && ++index[i] == shape[i]) index[i] = 0;
-    if (i == static_cast<std::size_t>(-1)) return;
   }
 }
 
-void SwapEachItem(Bytes& bytes, std::size_t item_bytes) {
-  for (std::size_t i = 0; i + item_bytes <= bytes.size(); i += item_bytes) {
-    std::reverse(bytes.data() + i, bytes.data() + i + item_bytes);
+// Two dimensions are copied in tiles: the innermost one, and of the others the one whose elements lie closest
+// together. `outer` walks the rest.
+template <class Item>
+void Gather(const std::byte* from, std::byte* out, std::vector<Dimension> outer) {
+  const Dimension single{1, 0, 0};
+  const Dimension columns = outer.empty() ? single : outer.back();
+  if (!outer.empty()) outer.pop_back();
+  Dimension rows = single;
+  const auto closest = std::min_element(outer.begin(), outer.end(), [](const auto& a, const auto& b) {
+    return a.from_step_bytes < b.from_step_bytes;
+  });
+  if (closest != outer.end()) {
+    rows = *closest;
+    outer.erase(closest);
+  }
+  std::vector<std::int64_t> index(outer.size(), 0);
+  for (;;) {
+    CopyTiles<Item>(from, out, rows, columns);
+    std::size_t i = outer.size();
+    for (; i > 0; --i) {
+      const Dimension& dimension = outer[i - 1];
+      from += dimension.from_step_bytes;
+      out += dimension.out_step_bytes;
+      if (++index[i - 1] < dimension.size) break;
+      from -= dimension.size * dimension.from_step_bytes;
+      out -= dimension.size * dimension.out_step_bytes;
+      index[i - 1] = 0;
+    }
+    if (i == 0) return;
+  }
+}
+
+template <class Item>
+void SwapEach(Bytes& bytes) {
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(Item)) {
+    std::array<std::byte, sizeof(Item)> item;
+    std::memcpy(item.data(), bytes.data() + i, sizeof(Item));
+    std::reverse(item.begin(), item.end());
+    std::memcpy(bytes.data() + i, item.data(), sizeof(Item));
+  }
+}
+
+// Calls fn with an item of `item_bytes` bytes, so that copying one is a single instruction.
+template <class Fn>
+void VisitItem(std::size_t item_bytes, Fn&& fn) {
+  switch (item_bytes) {
+    case 1:
+      return fn(std::type_identity<std::uint8_t>{});
+    case 2:
+      return fn(std::type_identity<std::uint16_t>{});
+    case 4:
+      return fn(std::type_identity<std::uint32_t>{});
+    case 8:
+      return fn(std::type_identity<std::uint64_t>{});
+    default:
+      return fn(std::type_identity<std::array<std::uint64_t, 2>>{});
+  }
+}
+
+// A complex number is two numbers to swap.
+std::size_t SwapBytes(Dtype dtype) {
+  return Class(dtype) == DtypeClass::kComplex ? ItemBytes(dtype) / 2 : ItemBytes(dtype);
+}
+
+bool NeedsSwap(const TensorInfo& info, const TensorSource& source) {
+  return source.big_endian && SwapBytes(info.dtype) > 1;
+}
+
+Result<Bytes> Allocate(std::uint64_t num_bytes) {
+  try {
+    return Bytes(num_bytes);
+  } catch (const std::exception&) {  // bad_alloc, length_error: an input made us ask for it
+    return Error{ErrorCode::kTooLarge, "", "no memory for " + std::to_string(num_bytes) + " bytes"};
   }
 }
 
 TensorView OwnedView(const TensorInfo& info, Bytes bytes) {
   auto owner = std::make_shared<const Bytes>(std::move(bytes));
-  TensorView view{info.dtype, info.shape, info.num_elements, owner->data(), owner, nullptr};
-  return view;
+  return TensorView{info.dtype, info.shape, info.num_elements, owner->data(), owner, nullptr};
+}
+
+std::string Where(const FileRef& file, const TensorInfo& info) {
+  return info.name.empty() ? file->path().string() : file->path().string() + ": " + info.name;
+}
+
+Result<TensorView> Unpack(const TensorInfo& info, const TensorSource& source, const FileRef& file) {
+  VN_ASSIGN_OR_RETURN(Bytes bytes, source.unpack(file));
+  if (bytes.size() == info.num_bytes()) return OwnedView(info, std::move(bytes));
+  return Error{
+      ErrorCode::kBadShape, Where(file, info),
+      std::to_string(bytes.size()) + " bytes unpacked, " + std::to_string(info.num_bytes()) + " expected"};
 }
 
 }  // namespace
 
-Result<TensorView> LoadEntry(const TensorEntry& entry, const FileRef& file) {
-  const TensorInfo& info = entry.info;
-  const TensorSource& source = entry.source;
-  if (info.damage) return *info.damage;
-  if (source.unpack) {
-    VN_ASSIGN_OR_RETURN(Bytes bytes, source.unpack(file));
-    if (bytes.size() != info.num_bytes()) {
-      return Error{ErrorCode::kBadShape, file->path().string() + ": " + info.name,
-                   std::to_string(bytes.size()) + " bytes unpacked, " + std::to_string(info.num_bytes()) + " expected"};
-    }
-    return OwnedView(info, std::move(bytes));
-  }
+Result<Done> CheckExtent(const TensorInfo& info, const TensorSource& source, std::uint64_t size_bytes) {
+  if (info.num_elements == 0) return Done{};
   const std::size_t item_bytes = ItemBytes(info.dtype);
-  const std::byte* origin = file->bytes().data() + source.offset_bytes;
-  const bool contiguous = source.strides.empty() || info.num_elements <= 1 || IsContiguous(info.shape, source.strides);
-  // A complex number is two numbers to swap.
-  const std::size_t swap_bytes = Class(info.dtype) == DtypeClass::kComplex ? item_bytes / 2 : item_bytes;
-  const bool swap = source.big_endian && swap_bytes > 1;
-  // A file that changed since its header was read may have become too short for what the header promised.
-  if (contiguous && (source.offset_bytes > file->bytes().size() ||
-                     info.num_bytes() > file->bytes().size() - source.offset_bytes)) {
-    return Error{ErrorCode::kTruncated, file->path().string() + ": " + info.name, "its data lies past the end"};
-  }
-  if (contiguous && !swap) {
-    TensorView view{info.dtype, info.shape, info.num_elements, origin, file, file};
-    return view;
-  }
-  if (!contiguous) {
-    std::uint64_t last = 0;
+  std::uint64_t last = info.num_elements - 1;  // the element furthest from the first
+  bool overflow = false;
+  if (!source.strides.empty()) {
+    if (source.strides.size() != info.shape.size()) {
+      return Error{ErrorCode::kBadShape, "", "strides and shape differ in length"};
+    }
+    last = 0;
     for (std::size_t i = 0; i < info.shape.size(); ++i) {
-      last += static_cast<std::uint64_t>(info.shape[i] - 1) * static_cast<std::uint64_t>(source.strides[i]);
-    }
-    if (source.offset_bytes + (last + 1) * item_bytes > file->bytes().size()) {
-      return Error{ErrorCode::kTruncated, file->path().string() + ": " + info.name, "its data lies past the end"};
+      if (info.shape[i] == 1) continue;
+      if (source.strides[i] < 0) return Error{ErrorCode::kBadShape, "", "negative stride"};
+      std::uint64_t reach = 0;
+      overflow |= __builtin_mul_overflow(static_cast<std::uint64_t>(info.shape[i] - 1),
+                                         static_cast<std::uint64_t>(source.strides[i]), &reach);
+      overflow |= __builtin_add_overflow(last, reach, &last);
     }
   }
-  Bytes bytes(info.num_bytes());
-  if (contiguous) {
-    std::memcpy(bytes.data(), origin, bytes.size());
+  std::uint64_t end_bytes = 0;
+  overflow |= __builtin_add_overflow(last, std::uint64_t{1}, &end_bytes);
+  overflow |= __builtin_mul_overflow(end_bytes, item_bytes, &end_bytes);
+  overflow |= __builtin_add_overflow(end_bytes, source.offset_bytes, &end_bytes);
+  if (!overflow && end_bytes <= size_bytes) return Done{};
+  return Error{ErrorCode::kTruncated, "",
+               "its data ends at byte " + (overflow ? "2^64 or beyond" : std::to_string(end_bytes)) +
+                   ", only " + std::to_string(size_bytes) + " are there"};
+}
+
+Result<Bytes> CopyElements(const TensorInfo& info, const TensorSource& source,
+                           std::span<const std::byte> bytes) {
+  VN_RETURN_IF_ERROR(CheckExtent(info, source, bytes.size()));
+  if (info.num_elements == 0) return Bytes{};
+  if (info.num_bytes() > std::max<std::uint64_t>(bytes.size(), kMaxExpandedBytes)) {
+    return Error{ErrorCode::kTooLarge, "",
+                 "shape " + ShapeText(info.shape) + " repeats its elements to " +
+                     std::to_string(info.num_bytes()) + " bytes"};
+  }
+  VN_ASSIGN_OR_RETURN(Bytes out, Allocate(info.num_bytes()));
+  const std::byte* from = bytes.data() + source.offset_bytes;
+  std::vector<Dimension> dimensions = Dimensions(info, source);
+  if (IsContiguous(dimensions)) {
+    std::memcpy(out.data(), from, out.size());
   } else {
-    GatherStrided(origin, info.shape, source.strides, item_bytes, bytes.data());
+    VisitItem(ItemBytes(info.dtype), [&](auto item) {
+      Gather<typename decltype(item)::type>(from, out.data(), std::move(dimensions));
+    });
   }
-  if (swap) SwapEachItem(bytes, swap_bytes);
+  if (NeedsSwap(info, source)) {
+    VisitItem(SwapBytes(info.dtype), [&](auto item) { SwapEach<typename decltype(item)::type>(out); });
+  }
+  return out;
+}
+
+Result<TensorView> LoadEntry(const TensorInfo& info, const TensorSource& source, const FileRef& file) {
+  if (info.damage) return *info.damage;
+  if (source.unpack) return Unpack(info, source, file);
+  // A file that changed since its header was read may have become too short for what the header promised.
+  if (auto inside = CheckExtent(info, source, file->bytes().size()); !inside) {
+    return In(Where(file, info), std::move(inside).error());
+  }
+  if (info.num_elements == 0) return TensorView{info.dtype, info.shape, 0, file->bytes().data(), file, file};
+  const bool contiguous = source.strides.empty() || IsContiguous(Dimensions(info, source));
+  if (contiguous && !NeedsSwap(info, source)) {
+    return TensorView{info.dtype, info.shape, info.num_elements, file->bytes().data() + source.offset_bytes,
+                      file,       file};
+  }
+  Result<Bytes> bytes = CopyElements(info, source, file->bytes());
+  if (!bytes) return In(Where(file, info), std::move(bytes).error());
   if (file->changed()) return Error{ErrorCode::kFileChanged, file->path().string(), ""};
-  return OwnedView(info, std::move(bytes));
+  return OwnedView(info, *std::move(bytes));
 }
 
 }  // namespace vernier

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "vernier/result.h"
@@ -14,10 +15,13 @@ using Bytes = std::vector<std::byte>;
 
 // Where the elements of a tensor lie in its file.
 struct TensorSource {
-  std::uint64_t offset_bytes = 0;      // of the element [0, 0, …]
-  std::vector<std::int64_t> strides;   // in elements; empty: C order. A decoder has checked that all of it lies in the file
+  std::uint64_t offset_bytes = 0;  // of the element [0, 0, …]
+  // In elements, never negative, 0 where a dimension repeats itself; empty: C order. A decoder has checked
+  // with CheckExtent() that all of it lies in the file.
+  std::vector<std::int64_t> strides;
   bool big_endian = false;
-  // Set when the file holds no plain copy of the elements (deflated, chunked): gives them in C order, little endian.
+  // Set when the file holds no plain copy of the elements (deflated, chunked): gives them in C order, little
+  // endian.
   std::function<Result<Bytes>(const FileRef&)> unpack;
 };
 
@@ -29,8 +33,21 @@ struct TensorEntry {
 
 using Entries = std::vector<TensorEntry>;
 
-// Turns an entry into a contiguous little-endian view: the file's own bytes when they already are that, a copy
-// otherwise. Gives info.damage when it is set.
-Result<TensorView> LoadEntry(const TensorEntry& entry, const FileRef& file);
+// Fails when an element lies outside the first `size_bytes` of what source.offset_bytes counts in. Trusts
+// neither strides nor offset; info.num_elements must be that of info.shape.
+Result<Done> CheckExtent(const TensorInfo& info, const TensorSource& source, std::uint64_t size_bytes);
+
+// A copy of the elements in C order, little endian, taken from `bytes`, in which source.offset_bytes counts.
+// source.unpack is not looked at.
+Result<Bytes> CopyElements(const TensorInfo& info, const TensorSource& source,
+                           std::span<const std::byte> bytes);
+
+// Turns an entry into a contiguous little-endian view: the file's own bytes when they already are that, a
+// copy otherwise. Gives info.damage when it is set. `file` may have changed since it was decoded: that is an
+// error, never a view outside of it.
+Result<TensorView> LoadEntry(const TensorInfo& info, const TensorSource& source, const FileRef& file);
+inline Result<TensorView> LoadEntry(const TensorEntry& entry, const FileRef& file) {
+  return LoadEntry(entry.info, entry.source, file);
+}
 
 }  // namespace vernier
