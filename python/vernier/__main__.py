@@ -1,0 +1,7 @@
+"""``python -m vernier`` is the command ``vernier``."""
+
+import sys
+
+from ._native import main
+
+sys.exit(main())

@@ -1,0 +1,282 @@
+"""libvernier by ctypes: its structs, its calls, its errors. The only module that knows there is a C library."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+API_VERSION = 1
+LIBRARY_NAME = "libvernier.so"
+
+
+class VernierError(Exception):
+    """What went wrong: ``key`` for programs, ``where`` and ``detail`` for people, ``hint`` on what to try next."""
+
+    def __init__(self, key, where="", detail="", hint="", message=None):
+        super().__init__(message or f"{where}: {detail} [{key}]")
+        self.key = key
+        self.where = where
+        self.detail = detail
+        self.hint = hint
+
+    def __reduce__(self):
+        return type(self), (self.key, self.where, self.detail, self.hint, str(self))
+
+
+class Tensor(Structure):
+    _fields_ = (
+        ("data", c_void_p),
+        ("dtype", c_char_p),
+        ("ndim", c_int32),
+        ("shape", POINTER(c_int64)),
+        ("strides_bytes", POINTER(c_int64)),
+    )
+
+
+class Options(Structure):
+    _fields_ = (
+        ("struct_bytes", c_size_t),
+        ("num_threads", c_int32),
+        ("crc32", c_int32),
+        ("rtol", c_double),
+        ("atol", c_double),
+        ("match", c_char_p),
+        ("renames", POINTER(c_char_p)),
+        ("num_renames", c_size_t),
+        ("cancel", c_void_p),
+    )
+
+
+class Cell(Structure):
+    _fields_ = (
+        ("kind", c_int32),
+        ("integer", c_int64),
+        ("number", c_double),
+        ("text", c_void_p),
+        ("text_bytes", c_size_t),
+    )
+
+
+class Info(Structure):
+    _fields_ = (
+        ("name", c_void_p),
+        ("name_bytes", c_size_t),
+        ("dtype", c_char_p),
+        ("ndim", c_int32),
+        ("shape", POINTER(c_int64)),
+        ("num_bytes", c_uint64),
+        ("file", c_char_p),
+        ("damage", c_char_p),
+    )
+
+
+class _Error(Structure):
+    _fields_ = tuple((name, c_char_p) for name in ("key", "where", "detail", "hint", "message"))
+
+
+# Calls that return a status; those of _PLAIN cannot fail.
+_CHECKED = {
+    "VnNewCancel": (POINTER(c_void_p),),
+    "VnTableRow": (c_void_p, c_size_t, POINTER(Cell), c_size_t),
+    "VnStats": (POINTER(Tensor), POINTER(Options), POINTER(c_void_p)),
+    "VnPair": (POINTER(Tensor), POINTER(Tensor), POINTER(Options), POINTER(c_void_p)),
+    "VnCompare": (c_char_p, c_char_p, POINTER(Options), POINTER(c_void_p), POINTER(c_void_p)),
+    "VnOpenDump": (c_char_p, POINTER(Options), POINTER(c_void_p)),
+    "VnDumpInfo": (c_void_p, c_size_t, POINTER(Info)),
+    "VnDumpLoad": (c_void_p, c_size_t, POINTER(c_void_p)),
+    "VnLoadedTensor": (c_void_p, POINTER(Tensor)),
+    "VnWriteNpy": (c_char_p, POINTER(Tensor)),
+    "VnWritePt": (c_char_p, POINTER(Tensor)),
+    "VnWriteSafetensors": (c_char_p, POINTER(c_char_p), POINTER(Tensor), c_size_t),
+}
+_PLAIN = {
+    "VnApiVersion": (c_int32,),
+    "VnVersion": (c_char_p,),
+    "VnLastError": (POINTER(_Error),),
+    "VnRequestCancel": (None, c_void_p),
+    "VnCloseCancel": (None, c_void_p),
+    "VnInitOptions": (None, POINTER(Options)),
+    "VnTableNumRows": (c_size_t, c_void_p),
+    "VnTableNumColumns": (c_size_t, c_void_p),
+    "VnTableColumn": (c_char_p, c_void_p, c_size_t),
+    "VnCloseTable": (None, c_void_p),
+    "VnDumpCount": (c_size_t, c_void_p),
+    "VnCloseDump": (None, c_void_p),
+    "VnCloseLoaded": (None, c_void_p),
+    "VnMain": (c_int, c_int, POINTER(c_char_p)),
+}
+
+
+def decode(data):
+    """Text from the library: UTF-8, and bytes that are not survive as surrogates, as in file names."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _candidates():
+    here = Path(__file__).resolve().parent
+    yield here / LIBRARY_NAME  # an installed wheel
+    if os.environ.get("VERNIER_LIBRARY"):
+        yield Path(os.environ["VERNIER_LIBRARY"])
+    yield here.parent.parent / "build" / LIBRARY_NAME  # a checkout after `make build`
+
+
+def _load():
+    candidates = list(_candidates())
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        looked = ", ".join(map(str, candidates))
+        raise ImportError(f"{LIBRARY_NAME} not found (looked for {looked}); in a checkout, run `make build`")
+    loaded = ctypes.CDLL(str(path))
+    for name, arguments in _CHECKED.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes, function.errcheck = c_int32, arguments, _raise_failure
+    for name, (result, *arguments) in _PLAIN.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    if loaded.VnApiVersion() != API_VERSION:
+        raise ImportError(f"{path} has API version {loaded.VnApiVersion()}, this package needs {API_VERSION}")
+    return loaded
+
+
+def _raise_failure(status, function, arguments):
+    if status:
+        error = lib.VnLastError().contents
+        raise VernierError(*(decode(getattr(error, name) or b"") for name, _ in _Error._fields_))
+    return status
+
+
+lib = _load()
+__version__ = decode(lib.VnVersion())
+
+
+class Handle:
+    """Something the library made and must release; released when the last Python reference goes."""
+
+    def __init__(self, close):
+        self.pointer = c_void_p()
+        self._close = close
+
+    def out(self):
+        return byref(self.pointer)
+
+    def __del__(self):
+        if self.pointer:
+            self._close(self.pointer)
+            self.pointer = c_void_p()
+
+
+def options(*, rtol=None, atol=None, threads=0, match=None, rename=None, crc32=False):
+    """A filled-in VnOptions; what is None keeps the library's default."""
+    filled = Options()
+    lib.VnInitOptions(byref(filled))
+    filled.num_threads = threads
+    filled.crc32 = crc32
+    if rtol is not None:
+        filled.rtol = rtol
+    if atol is not None:
+        filled.atol = atol
+    if match is not None:
+        filled.match = match.encode()
+    if rename:
+        flat = [os.fsencode(text) for item in dict(rename).items() for text in item]
+        filled.renames = (c_char_p * len(flat))(*flat)
+        filled.num_renames = len(flat) // 2
+    return filled
+
+
+def call(function, *arguments, options, keep=(), brief=False):
+    """Calls ``function(*arguments)``, which was handed ``options``, so that Ctrl-C ends it.
+
+    Python runs signal handlers in the main thread, and only between its own instructions. So the main thread waits
+    here while another one is in the library; an exception from a handler asks the library to stop, and is then raised.
+    What takes less time than starting a thread, ``brief``, is called directly. ``keep`` is whatever must outlive the
+    call, even one that an impatient second Ctrl-C no longer waits for.
+    """
+    if brief or threading.current_thread() is not threading.main_thread():
+        function(*arguments)
+        return
+    cancel = Handle(lib.VnCloseCancel)
+    lib.VnNewCancel(cancel.out())
+    options.cancel = cancel.pointer
+    failure = []
+
+    def work(*_keep):
+        try:
+            function(*arguments)
+        except BaseException as error:
+            failure.append(error)
+
+    worker = threading.Thread(target=work, args=(cancel, options, keep), name="vernier", daemon=True)
+    worker.start()
+    try:
+        worker.join()
+    except BaseException:
+        lib.VnRequestCancel(cancel.pointer)
+        worker.join()
+        raise
+    if failure:
+        raise failure[0]
+
+
+_CELL = {
+    0: lambda cell: None,
+    1: lambda cell: bool(cell.integer),
+    2: lambda cell: cell.integer,
+    3: lambda cell: cell.integer & 0xFFFFFFFFFFFFFFFF,
+    4: lambda cell: cell.number,
+    5: lambda cell: decode(ctypes.string_at(cell.text, cell.text_bytes)),
+}
+
+
+class Table:
+    """Rows of the library as dicts, made when they are asked for."""
+
+    def __init__(self):
+        self._handle = Handle(lib.VnCloseTable)
+        self._columns = None
+
+    def out(self):
+        return self._handle.out()
+
+    @property
+    def columns(self):
+        if self._columns is None:
+            pointer = self._handle.pointer
+            count = lib.VnTableNumColumns(pointer)
+            self._columns = [decode(lib.VnTableColumn(pointer, column)) for column in range(count)]
+        return self._columns
+
+    def __len__(self):
+        return lib.VnTableNumRows(self._handle.pointer)
+
+    def row(self, index):
+        cells = (Cell * len(self.columns))()
+        lib.VnTableRow(self._handle.pointer, index, cells, len(cells))
+        return {name: _CELL[cell.kind](cell) for name, cell in zip(self.columns, cells)}
+
+
+def main(argv=None):
+    """The command line: ``main(["compare", "a.npy", "b.npy"])``. Gives the exit code of the executable."""
+    arguments = [os.fsencode(text) for text in ["vernier", *(sys.argv[1:] if argv is None else argv)]]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with _default_signals():
+        return lib.VnMain(len(arguments), (c_char_p * (len(arguments) + 1))(*arguments, None))
+
+
+class _default_signals:
+    """While the command runs it handles Ctrl-C and a closed pipe itself, as the executable would."""
+
+    _NUMBERS = (signal.SIGINT, signal.SIGPIPE)
+
+    def __enter__(self):
+        self._before = []
+        if threading.current_thread() is threading.main_thread():
+            self._before = [(number, signal.signal(number, signal.SIG_DFL)) for number in self._NUMBERS]
+
+    def __exit__(self, *_):
+        for number, handler in self._before:
+            signal.signal(number, handler)

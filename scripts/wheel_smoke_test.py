@@ -1,0 +1,39 @@
+"""What an installed wheel must do with nothing but the standard library. Run by scripts/test_wheel."""
+
+import subprocess
+import sys
+import tempfile
+from array import array
+from pathlib import Path
+
+import vernier
+
+assert "site-packages" in vernier.__file__, vernier.__file__
+assert not {"numpy", "torch"} & set(sys.modules), "import vernier must not import numpy or torch"
+
+command = str(Path(sys.executable).with_name("vernier"))
+version = subprocess.run([command, "--version"], check=True, stdout=subprocess.PIPE).stdout.decode()
+assert vernier.__version__ in version, version
+
+with tempfile.TemporaryDirectory() as folder:
+    golden, same, other = (str(Path(folder, name)) for name in ("golden.npy", "same.npy", "other.npy"))
+    vernier.write_npy(golden, array("f", [1.0, 2.0, 3.0, 4.0]))
+    vernier.write_npy(same, array("f", [1.0, 2.0, 3.0, 4.0]))
+    vernier.write_npy(other, array("f", [1.0, 2.0, 3.5, 4.0]))
+    assert vernier.compare(same, golden, match="position").ok
+    different = vernier.compare(other, golden, match="position")
+    assert not different.ok
+    assert len(different.failed) == 1
+    assert vernier.pair(array("d", [1.0, 5.0]), array("d", [1.0, 2.0]))["max_abs"] == 3.0
+    assert vernier.stats(array("d", [1.0, 5.0]))["max"] == 5.0
+    assert bytes(vernier.open_dump(golden).raw("golden")[:4]) == array("f", [1.0]).tobytes()
+    for target, expected in ((same, 0), (other, 1)):
+        run = subprocess.run([command, "compare", "--match", "position", "-q", target, golden])
+        assert run.returncode == expected, (target, run.returncode)
+    try:
+        vernier.open_dump(Path(folder, "missing"))
+    except vernier.VernierError as error:
+        assert error.key == "NOT_FOUND", error.key
+    else:
+        raise AssertionError("opening a missing file must fail")
+print("ok")
