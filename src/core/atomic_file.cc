@@ -162,10 +162,14 @@ Result<Done> AtomicFile::Write(std::span<const std::byte> bytes) {
   return Write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-Result<Done> AtomicFile::Commit() {
+Result<Done> AtomicFile::Commit() { return Finish(/*wait_for_disk=*/true); }
+
+Result<Done> AtomicFile::CommitUnsynced() { return Finish(/*wait_for_disk=*/false); }
+
+Result<Done> AtomicFile::Finish(bool wait_for_disk) {
   if (failure_) return *failure_;
   VN_RETURN_IF_ERROR(Flush());
-  if (!written_directly() && fsync(fd_) != 0) return Fail(errno);
+  if (wait_for_disk && !written_directly() && fsync(fd_) != 0) return Fail(errno);
   if (!written_directly() && rename(temporary_.c_str(), path_.c_str()) != 0) return Fail(errno);
   DisarmCleanup(std::exchange(cleanup_slot_, -1));
   // Network file systems may report a full disk only now.

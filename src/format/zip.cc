@@ -366,12 +366,12 @@ std::string AlignmentField(std::uint64_t position, std::size_t align_bytes) {
 
 }  // namespace
 
-void ZipLayout::Add(std::string_view name, ByteSpan data) {
+void ZipLayout::Add(std::string_view name, ByteSpan data, std::optional<std::uint32_t> crc32) {
   Record record;
   record.name = name;
   record.data = data;
   record.header_offset_bytes = position_;
-  record.crc32 = libdeflate_crc32(0, data.data(), data.size());
+  record.crc32 = crc32 ? *crc32 : libdeflate_crc32(0, data.data(), data.size());
   std::string extra;
   if (data.size() >= kIn64) extra = Zip64Field({data.size(), data.size()});
   extra += AlignmentField(position_ + kLocalBytes + name.size() + extra.size(), kAlignBytes);

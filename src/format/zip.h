@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,8 +44,10 @@ class ZipLayout {
  public:
   static constexpr std::size_t kAlignBytes = 64;
 
-  // The bytes behind `data` must outlive the use of Finish(). Reads them once for the crc.
-  void Add(std::string_view name, std::span<const std::byte> data);
+  // The bytes behind `data` must outlive the use of Finish(). Reads them once for the crc, unless it is
+  // given.
+  void Add(std::string_view name, std::span<const std::byte> data,
+           std::optional<std::uint32_t> crc32 = std::nullopt);
   // To be called once. The pieces live as long as this object does.
   std::vector<std::span<const std::byte>> Finish();
   std::uint64_t size_bytes() const { return position_; }  // of everything so far; of the file after Finish()
