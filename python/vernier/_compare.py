@@ -29,12 +29,12 @@ class Comparison(Sequence):
     @property
     def ok(self):
         """True when something was compared and nothing was found: what the command says with exit code 0."""
-        return self.summary["verdict"] == "same"
+        return self.summary["verdict"] == "pass"
 
     @property
     def failed(self):
-        """The rows that did not pass."""
-        return [row for row in self if row["verdict"] != "pass"]
+        """The rows that did not pass, or could not be judged; rows without a partner are not among them."""
+        return [row for row in self if row["verdict"] in ("fail", "error")]
 
     def __repr__(self):
         return f"<vernier.Comparison of {len(self)} rows, {self.summary['verdict']}>"

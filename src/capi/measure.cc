@@ -1,7 +1,10 @@
 // Statistics of one tensor and measures of a pair, as tables of one row.
 #include "vernier/measure.h"
 
+#include <memory>
+
 #include "capi/c_api_internal.h"
+#include "vernier/judge.h"
 
 namespace vernier {
 namespace {
@@ -11,6 +14,12 @@ struct Column {
   const char* name;
   Cell (*value)(const T& measured);
 };
+
+template <class Value>
+Cell Worst(const PairMeasures& measures, const Value& value) {
+  const std::optional<WorstElement> worst = WorstOf(measures);
+  return worst ? value(*worst) : Cell{};
+}
 
 // clang-format off
 constexpr Column<TensorStats> kStatsColumns[] = {
@@ -46,7 +55,7 @@ constexpr Column<PairMeasures> kPairColumns[] = {
     {"rtol",                  [](const PairMeasures& m) { return Cell{m.rtol}; }},
     {"atol",                  [](const PairMeasures& m) { return Cell{m.atol}; }},
     {"num_close",             [](const PairMeasures& m) { return Cell{m.num_close}; }},
-    {"num_unequal",           [](const PairMeasures& m) { return Cell{m.num_unequal}; }},
+    {"num_unequal",           [](const PairMeasures& m) { return Cell{m.num_unequal()}; }},
     {"num_target_greater",    [](const PairMeasures& m) { return Cell{m.num_target_greater}; }},
     {"num_target_less",       [](const PairMeasures& m) { return Cell{m.num_target_less}; }},
     {"num_rel_below_1e3",     [](const PairMeasures& m) { return Cell{m.num_relative_below_1e3}; }},
@@ -64,9 +73,9 @@ constexpr Column<PairMeasures> kPairColumns[] = {
     {"num_nan_golden_only",   [](const PairMeasures& m) { return Cell{m.num_nan_golden_only}; }},
     {"num_inf_target_only",   [](const PairMeasures& m) { return Cell{m.num_inf_target_only}; }},
     {"num_inf_golden_only",   [](const PairMeasures& m) { return Cell{m.num_inf_golden_only}; }},
-    {"worst_index",           [](const PairMeasures& m) { return Cell{m.max_abs_diff_index}; }},
-    {"worst_target",          [](const PairMeasures& m) { return Cell{m.max_abs_diff_target}; }},
-    {"worst_golden",          [](const PairMeasures& m) { return Cell{m.max_abs_diff_golden}; }},
+    {"worst_flat_index",      [](const PairMeasures& m) { return Worst(m, [](const WorstElement& w) { return Cell{w.index}; }); }},
+    {"worst_got",             [](const PairMeasures& m) { return Worst(m, [](const WorstElement& w) { return Cell{w.got}; }); }},
+    {"worst_want",            [](const PairMeasures& m) { return Worst(m, [](const WorstElement& w) { return Cell{w.want}; }); }},
 };
 // clang-format on
 

@@ -9,6 +9,10 @@ namespace {
 
 using Writer = Result<Done> (*)(const std::filesystem::path& path, const TensorView& tensor);
 
+Result<Done> WritePtFile(const std::filesystem::path& path, const TensorView& tensor) {
+  return WritePt(path, tensor);
+}
+
 VnStatus WriteOne(Writer writer, const char* path, const VnTensor* tensor) {
   return Guarded([&]() -> Result<Done> {
     if (path == nullptr) return BadArgument("path", "is NULL");
@@ -23,7 +27,7 @@ VnStatus WriteOne(Writer writer, const char* path, const VnTensor* tensor) {
 using namespace vernier;  // NOLINT: the functions below are C
 
 VnStatus VnWriteNpy(const char* path, const VnTensor* tensor) { return WriteOne(WriteNpy, path, tensor); }
-VnStatus VnWritePt(const char* path, const VnTensor* tensor) { return WriteOne(WritePt, path, tensor); }
+VnStatus VnWritePt(const char* path, const VnTensor* tensor) { return WriteOne(WritePtFile, path, tensor); }
 
 VnStatus VnWriteSafetensors(const char* path, const char* const* names, const VnTensor* tensors,
                             size_t num_tensors) {

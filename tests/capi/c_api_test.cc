@@ -208,7 +208,7 @@ TEST(CApi, ComparesTwoFiles) {
   EXPECT_EQ(Text(RowOf(rows, 0)["verdict"]), "pass");
   EXPECT_EQ(Text(RowOf(rows, 1)["verdict"]), "fail");
   EXPECT_EQ(RowOf(rows, 1)["max_abs"].number, 0.5);
-  EXPECT_EQ(Text(RowOf(summary)["verdict"]), "differs");
+  EXPECT_EQ(Text(RowOf(summary)["verdict"]), "fail");
 }
 
 }  // namespace

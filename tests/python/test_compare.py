@@ -63,8 +63,13 @@ def test_matching(tmp_path):
     vernier.write_safetensors(tmp_path / "a.safetensors", {"net.0.w": np.ones(3), "net.1.w": np.zeros(3)})
     vernier.write_safetensors(tmp_path / "b.safetensors", {"body.0.w": np.ones(3), "body.1.w": np.zeros(3)})
     paths = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-    assert not vernier.compare(*paths).ok
-    assert vernier.compare(*paths, match="position").ok
+    nothing_matched = vernier.compare(*paths)
+    assert not nothing_matched.ok
+    assert nothing_matched.summary["num_compared"] == 0
+    assert {row["verdict"] for row in nothing_matched} == {"unmatched"}
+    by_position = vernier.compare(*paths, match="position")
+    assert by_position.ok
+    assert by_position.summary["num_matched_position"] == 2
     assert vernier.compare(*paths, rename={"net": "body"}).ok
     with pytest.raises(vernier.VernierError, match="match") as caught:
         vernier.compare(*paths, match="telepathy")
@@ -80,8 +85,8 @@ def test_a_damaged_tensor_is_one_row(tmp_path):
     damaged.write_bytes(damaged.read_bytes()[:200])
     result = vernier.compare(tmp_path / "target", tmp_path / "golden")
     verdicts = {row["name"]: row["verdict"] for row in result}
-    assert verdicts["b"] == "pass"
-    assert verdicts["a"] != "pass"
+    assert verdicts == {"a": "error", "b": "pass"}
+    assert [row["error"] for row in result.failed] == ["TRUNCATED"]
     assert not result.ok
 
 

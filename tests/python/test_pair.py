@@ -15,7 +15,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.5, 1e-3, 1000.0, math.nan, math.inf, -math.inf]
 
 
 def assert_pair(measured, target, golden, rtol, atol):
-    """By the definitions, element by element, in double."""
+    """By the definitions, element by element, in double. Where a side is not finite, both stand as zero."""
     target, golden = (np.asarray(side, np.float64).ravel() for side in (target, golden))
     finite = np.isfinite(target) & np.isfinite(golden)
     t, g = np.where(finite, target, 0), np.where(finite, golden, 0)
@@ -30,8 +30,8 @@ def assert_pair(measured, target, golden, rtol, atol):
         "max_rel": float(relative.max(initial=0)),
         "num_close": int(close.sum()),
         "num_unequal": int((~equal).sum()),
-        "num_rel_below_1e3": int((relative < 1e-3)[finite].sum()),
-        "num_rel_below_5e3": int((relative < 5e-3)[finite].sum()),
+        "num_rel_below_1e3": int((relative < 1e-3).sum()),
+        "num_rel_below_5e3": int((relative < 5e-3).sum()),
         "num_both_nan": int((np.isnan(target) & np.isnan(golden)).sum()),
         "num_both_same_inf": int((np.isinf(target) & (target == golden)).sum()),
         "num_opposite_inf": int((np.isinf(target) & np.isinf(golden) & (target != golden)).sum()),
@@ -80,10 +80,11 @@ def test_agrees_with_numpy_on_noise(name, count):
     measured = vernier.pair(target, golden, rtol=1e-2, atol=1e-3)
     # What counts as close is decided in double, so NumPy must be asked in double.
     assert_pair(measured, target.double().numpy(), golden.double().numpy(), 1e-2, 1e-3)
-    worst = measured["worst_index"]
+    worst = measured["worst_flat_index"]
+    assert worst is not None
     assert abs(float(target[worst].double() - golden[worst].double())) == measured["max_abs"]
-    assert measured["worst_target"] == float(target[worst])
-    assert measured["worst_golden"] == float(golden[worst])
+    assert measured["worst_got"] == float(target[worst])
+    assert measured["worst_want"] == float(golden[worst])
 
 
 @pytest.mark.parametrize("name", FLOATS)

@@ -1,6 +1,7 @@
 """What may be handed to the library, and what is refused with which words."""
 
 import gc
+import math
 from array import array
 
 import ml_dtypes
@@ -14,7 +15,7 @@ from conftest import sample
 def assert_same(target, golden):
     measured = vernier.pair(target, golden)
     assert measured["num_unequal"] == 0
-    assert measured["num_elements"] == golden.numel() if isinstance(golden, torch.Tensor) else golden.size
+    assert measured["num_elements"] == math.prod(golden.shape)
 
 
 VIEWS = {
@@ -66,8 +67,7 @@ def test_numpy_scalars_and_torch_parameters():
 
 def test_lazy_conjugates_are_resolved():
     tensor = torch.tensor([1 + 2j, 3 - 4j])
-    assert_pair = vernier.pair(tensor.conj(), tensor.conj().resolve_conj())
-    assert assert_pair["num_unequal"] == 0
+    assert vernier.pair(tensor.conj(), tensor.conj().resolve_conj())["num_unequal"] == 0
     assert vernier.pair(tensor.conj().imag, -tensor.imag)["num_unequal"] == 0
 
 
@@ -89,8 +89,6 @@ def test_tensors_elsewhere_are_a_type_error_that_says_what_to_do():
         vernier.pair(torch.empty(3, device="meta"), torch.empty(3))
     with pytest.raises(TypeError, match=r"call \.to_dense\(\)"):
         vernier.stats(torch.eye(3).to_sparse())
-    with pytest.raises(TypeError, match="quantized"):
-        vernier.stats(torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
 
 
 @pytest.mark.parametrize(
