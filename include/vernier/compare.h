@@ -23,7 +23,6 @@ namespace vernier {
 
 struct CompareOptions {
   // What changes the answer.
-  MatchOptions match;
   double rtol = -1, atol = -1;  // negative: torch.testing.assert_close's for the dtypes of each pair
   JudgeOptions judge;
   // What only changes the speed.
@@ -59,14 +58,21 @@ struct CompareSummary {
 // One at a time, in target order, then what is only in golden.
 using CompareSink = std::function<void(const CompareRow& row)>;
 
-// Two files of a single tensor each are paired whatever the tensors' names. Fails only when nothing can be
-// paired by the options given, or when stopped (kCancelled).
-Result<CompareSummary> CompareDumps(const Dump& target, const Dump& golden, const CompareOptions& options,
-                                    const CompareSink& sink, const BatchHooks& hooks = {});
+// As Match(), but two files of a single tensor each are paired whatever the tensors' names.
+Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOptions& options);
+// Bytes that comparing the pairs reads, of both sides.
+std::uint64_t NumBytes(const Dump& target, const Dump& golden, const Pairing& pairing);
+
+// Fails only when it is stopped (kCancelled). REQUIRES: the pairing is of these dumps
+Result<CompareSummary> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
+                                    const CompareOptions& options, const CompareSink& sink,
+                                    const BatchHooks& hooks = {});
 
 // The columns of our own report, in order.
+enum class Good : std::uint8_t { kNeither, kSmall, kLarge };
 struct CompareColumn {
   std::string_view key;   // in reports and for --sort
+  Good good;              // which end of the numbers is the good one
   std::string_view help;  // one line
   Cell (*value)(const CompareRow& row);
 };

@@ -23,13 +23,6 @@ bool IsBareTensor(const Dump& dump) {
   return dump.tensors().size() == 1 && !std::filesystem::is_directory(dump.path(), ignored);
 }
 
-Result<Pairing> PairUp(const Dump& target, const Dump& golden, MatchOptions options) {
-  VN_ASSIGN_OR_RETURN(Pairing pairing, Match(target.tensors(), golden.tensors(), options));
-  if (!pairing.pairs.empty() || !IsBareTensor(target) || !IsBareTensor(golden)) return pairing;
-  options.mode = MatchMode::kPosition;  // nothing else can be meant
-  return Match(target.tensors(), golden.tensors(), options);
-}
-
 class Comparison {
  public:
   Comparison(const Dump& target, const Dump& golden, const Pairing& pairing, const CompareOptions& options,
@@ -150,9 +143,25 @@ std::string CompareSummary::Text() const {
   return text + fmt::format("{} failed", num_failed);
 }
 
-Result<CompareSummary> CompareDumps(const Dump& target, const Dump& golden, const CompareOptions& options,
-                                    const CompareSink& sink, const BatchHooks& hooks) {
-  VN_ASSIGN_OR_RETURN(const Pairing pairing, PairUp(target, golden, options.match));
+Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOptions& options) {
+  VN_ASSIGN_OR_RETURN(Pairing pairing, Match(target.tensors(), golden.tensors(), options));
+  if (!pairing.pairs.empty() || !IsBareTensor(target) || !IsBareTensor(golden)) return pairing;
+  MatchOptions by_position;  // nothing else can be meant
+  by_position.mode = MatchMode::kPosition;
+  return Match(target.tensors(), golden.tensors(), by_position);
+}
+
+std::uint64_t NumBytes(const Dump& target, const Dump& golden, const Pairing& pairing) {
+  std::uint64_t num_bytes = 0;
+  for (const Pair& pair : pairing.pairs) {
+    num_bytes += target.tensors()[pair.target].num_bytes() + golden.tensors()[pair.golden].num_bytes();
+  }
+  return num_bytes;
+}
+
+Result<CompareSummary> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
+                                    const CompareOptions& options, const CompareSink& sink,
+                                    const BatchHooks& hooks) {
   return Comparison(target, golden, pairing, options, sink).Run(hooks);
 }
 
