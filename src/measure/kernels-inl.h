@@ -30,12 +30,55 @@ HWY_INLINE void ForEachLaneGroup(Body&& body) {
 
 HWY_INLINE std::size_t WholeLanes(std::size_t n) { return n - n % kNumLanes; }
 
+// Widest registers of T, for what needs no lanes: extremes and counts come out the same in any order.
 template <class T>
-void Diff(const T* t, const T* g, std::size_t n, DiffLanes& out) {
+using DWide = hn::CappedTag<T, 64 / sizeof(T)>;
+
+// Smallest and largest of a block. REQUIRES: n > 0
+template <class T>
+HWY_INLINE void Extremes(const T* x, std::size_t n, double& min_out, double& max_out) {
+  const DWide<T> d;
+  const std::size_t step = hn::Lanes(d);
+  min_out = max_out = plain::LoadAt<T>(x, 0);
+  if (n < step) {
+    Lanes unused;
+    return plain::SumsAndExtremes(x, 0, n, unused, min_out, max_out);
+  }
+  // Two chains of each, because one would wait out its own latency.
+  auto min = hn::LoadU(d, x), max = min, min2 = min, max2 = min;
+  std::size_t i = 0;
+  for (; i + 2 * step <= n; i += 2 * step) {
+    const auto value = hn::LoadU(d, x + i), value2 = hn::LoadU(d, x + i + step);
+    min = hn::Min(value, min);
+    max = hn::Max(value, max);
+    min2 = hn::Min(value2, min2);
+    max2 = hn::Max(value2, max2);
+  }
+  if (i + step <= n) {
+    const auto value = hn::LoadU(d, x + i);
+    min = hn::Min(value, min);
+    max = hn::Max(value, max);
+  }
+  min = hn::Min(min, min2);
+  max = hn::Max(max, max2);
+  // The last vector may overlap the one before it: that changes no extreme.
+  const auto last = hn::LoadU(d, x + n - step);
+  min_out = hn::GetLane(hn::MinOfLanes(d, hn::Min(last, min)));
+  max_out = hn::GetLane(hn::MaxOfLanes(d, hn::Max(last, max)));
+}
+
+template <unsigned kParts, class T>
+void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out) {
+  constexpr bool kStats = (kParts & kPartStats) != 0, kRelative = (kParts & kPartRelative) != 0;
+  constexpr bool kClose = (kParts & kPartClose) != 0;
   const D64 d64;
   const std::size_t whole = WholeLanes(n);
+  const V64 floor = hn::Set(d64, parameters.floor), t1 = hn::Set(d64, 0.001), t5 = hn::Set(d64, 0.005);
+  const V64 rtol = hn::Set(d64, parameters.rtol), atol = hn::Set(d64, parameters.atol);
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
     V64 dot = hn::Zero(d64), sq_t = dot, sq_g = dot, sq_d = dot, abs_d = dot, sum_d = dot, max_d = dot;
+    V64 sum_t = dot, sum_g = dot, sum_relative = dot, max_relative = dot;
+    std::uint64_t below_1e3 = 0, below_5e3 = 0, num_close = 0, greater = 0, less = 0;
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
       const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
       const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
@@ -46,6 +89,22 @@ void Diff(const T* t, const T* g, std::size_t n, DiffLanes& out) {
       abs_d = hn::Add(abs_d, magnitude);
       sum_d = hn::Add(sum_d, d);
       max_d = hn::Max(max_d, magnitude);
+      if constexpr (kStats) {
+        sum_t = hn::Add(sum_t, a);
+        sum_g = hn::Add(sum_g, b);
+      }
+      if constexpr (kRelative) {
+        const V64 relative = hn::Div(magnitude, hn::Max(hn::Abs(b), floor));
+        sum_relative = hn::Add(sum_relative, relative);
+        max_relative = hn::Max(max_relative, relative);
+        below_1e3 += hn::CountTrue(d64, hn::Lt(relative, t1));
+        below_5e3 += hn::CountTrue(d64, hn::Lt(relative, t5));
+      }
+      if constexpr (kClose) {
+        num_close += hn::CountTrue(d64, hn::Le(magnitude, hn::Add(atol, hn::Mul(rtol, hn::Abs(b)))));
+        greater += hn::CountTrue(d64, hn::Gt(a, b));
+        less += hn::CountTrue(d64, hn::Lt(a, b));
+      }
     }
     hn::Store(dot, d64, out.dot.lane + lane);
     hn::Store(sq_t, d64, out.sq_t.lane + lane);
@@ -54,8 +113,21 @@ void Diff(const T* t, const T* g, std::size_t n, DiffLanes& out) {
     hn::Store(abs_d, d64, out.abs_d.lane + lane);
     hn::Store(sum_d, d64, out.d.lane + lane);
     hn::Store(max_d, d64, out.max_abs_d.lane + lane);
+    hn::Store(sum_t, d64, out.sum_t.lane + lane);
+    hn::Store(sum_g, d64, out.sum_g.lane + lane);
+    hn::Store(sum_relative, d64, out.relative.sum.lane + lane);
+    plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d64, max_relative)), out.relative.max);
+    out.relative.num_below_1e3 += below_1e3;
+    out.relative.num_below_5e3 += below_5e3;
+    out.close.close += num_close;
+    out.close.greater += greater;
+    out.close.less += less;
   });
-  plain::Diff(t, g, whole, n, out);
+  if constexpr (kStats) {
+    Extremes(t, n, out.min_t, out.max_t);
+    Extremes(g, n, out.min_g, out.max_g);
+  }
+  plain::Pair<kParts>(t, g, whole, n, parameters, out);
 }
 
 template <class T>
@@ -72,27 +144,7 @@ void Stats(const T* x, std::size_t n, StatsLanes& out) {
     hn::Store(sum, d64, out.sum.lane + lane);
     hn::Store(sum_sq, d64, out.sum_sq.lane + lane);
   });
-  out.min = out.max = plain::LoadAt<T>(x, 0);
-  const hn::CappedTag<T, 64 / sizeof(T)> d;
-  const std::size_t step = hn::Lanes(d);
-  if (whole >= step) {
-    auto min = hn::LoadU(d, x), max = min;
-    for (std::size_t i = step; i + step <= whole; i += step) {
-      const auto value = hn::LoadU(d, x + i);
-      min = hn::Min(value, min);
-      max = hn::Max(value, max);
-    }
-    // What a wide register leaves of `whole`: overlapping it with the last full vector changes no extreme.
-    const auto last = hn::LoadU(d, x + whole - step);
-    out.min = hn::GetLane(hn::MinOfLanes(d, hn::Min(last, min)));
-    out.max = hn::GetLane(hn::MaxOfLanes(d, hn::Max(last, max)));
-  } else {
-    for (std::size_t i = 0; i < whole; ++i) {
-      const double value = plain::LoadAt<T>(x, i);
-      out.min = value < out.min ? value : out.min;
-      out.max = value > out.max ? value : out.max;
-    }
-  }
+  Extremes(x, n, out.min, out.max);
   plain::Stats(x, whole, n, out);
 }
 
@@ -114,7 +166,7 @@ void Centered(const T* x, std::size_t n, double mean, Lanes& out) {
 
 template <class T>
 void Zeros(const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
-  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  const DWide<T> d;
   const auto zero = hn::Zero(d), normal = hn::Set(d, static_cast<T>(min_normal));
   const std::size_t step = hn::Lanes(d);
   std::uint64_t num_zero = 0, num_below = 0;
@@ -127,30 +179,6 @@ void Zeros(const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
   out.zero += num_zero;
   out.denormal += num_below - num_zero;
   plain::Zeros(x, i, n, min_normal, out);
-}
-
-template <class T>
-void RelativeFloor(const T* t, const T* g, std::size_t n, double floor, RelativeLanes& out) {
-  const D64 d64;
-  const std::size_t whole = WholeLanes(n);
-  const V64 vector_floor = hn::Set(d64, floor), t1 = hn::Set(d64, 0.001), t5 = hn::Set(d64, 0.005);
-  ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
-    V64 sum = hn::Zero(d64), max = sum;
-    std::uint64_t below_1e3 = 0, below_5e3 = 0;
-    for (std::size_t i = lane; i < whole; i += kNumLanes) {
-      const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
-      const V64 relative = hn::Div(hn::Abs(hn::Sub(a, b)), hn::Max(hn::Abs(b), vector_floor));
-      sum = hn::Add(sum, relative);
-      max = hn::Max(max, relative);
-      below_1e3 += hn::CountTrue(d64, hn::Lt(relative, t1));
-      below_5e3 += hn::CountTrue(d64, hn::Lt(relative, t5));
-    }
-    hn::Store(sum, d64, out.sum.lane + lane);
-    plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d64, max)), out.max);
-    out.num_below_1e3 += below_1e3;
-    out.num_below_5e3 += below_5e3;
-  });
-  plain::RelativeFloor(t, g, whole, n, floor, out);
 }
 
 // The part that RelativeIn and RelativeHalf share: extremes and counts of relative errors in registers of type D.
@@ -185,7 +213,7 @@ HWY_INLINE V RelativeOrEpsilon(D d, V a, V b, V epsilon) {
 
 template <class T>
 void RelativeOwn(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
-  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  const DWide<T> d;
   const auto eps = hn::Set(d, static_cast<T>(epsilon));
   RelativeCounter<decltype(d)> counter(d, 0.001, 0.005);
   const std::size_t step = hn::Lanes(d);
@@ -209,26 +237,6 @@ void RelativeDouble(const T* t, const T* g, std::size_t n, double epsilon, Relat
   }
   counter.Finish(out);
   plain::RelativeIn<double>(t, g, i, n, epsilon, out);
-}
-
-template <class T>
-void Close(const T* t, const T* g, std::size_t n, double rtol, double atol, CloseCounts& out) {
-  const D64 d64;
-  const V64 r = hn::Set(d64, rtol), a = hn::Set(d64, atol);
-  std::uint64_t num_close = 0, num_greater = 0, num_less = 0;
-  const std::size_t step = hn::Lanes(d64);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    const V64 x = LoadWide(d64, t + i), y = LoadWide(d64, g + i);
-    const V64 allowed = hn::Add(a, hn::Mul(r, hn::Abs(y)));
-    num_close += hn::CountTrue(d64, hn::Le(hn::Abs(hn::Sub(x, y)), allowed));
-    num_greater += hn::CountTrue(d64, hn::Gt(x, y));
-    num_less += hn::CountTrue(d64, hn::Lt(x, y));
-  }
-  out.close += num_close;
-  out.greater += num_greater;
-  out.less += num_less;
-  plain::Close(t, g, i, n, rtol, atol, out);
 }
 
 template <class T>
@@ -408,8 +416,9 @@ void Ulp32(const void* t, const void* g, std::size_t n, std::uint64_t threshold,
 }
 
 template <class T>
-constexpr TypedKernels<T> kTyped = {Diff<T>,        Stats<T>,          Centered<T>, Zeros<T>,     RelativeFloor<T>,
-                                    RelativeOwn<T>, RelativeDouble<T>, Close<T>,    Thresholds<T>};
+constexpr TypedKernels<T> kTyped = {
+    {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
+    Stats<T>, Centered<T>, Zeros<T>, RelativeOwn<T>, RelativeDouble<T>, Thresholds<T>};
 
 const Kernels* Table() {
   static const Kernels table = {hwy::TargetName(HWY_TARGET), kTyped<float>, kTyped<double>, WidenF16, WidenBF16,

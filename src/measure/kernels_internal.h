@@ -16,25 +16,20 @@ namespace vernier::internal {
 inline constexpr std::size_t kBlockElements = 2048;
 
 // Sums are spread over this many lanes whatever the width of the machine's registers: element i of a block is added
-// to lane i % kNumLanes, and lanes are added up in order.
+// to lane i % kNumLanes, and Sum() adds the lanes up.
 inline constexpr std::size_t kNumLanes = 8;
 
 struct Lanes {
   alignas(64) double lane[kNumLanes] = {};
+  // Always in this order.
   double Sum() const {
-    double sum = 0;
-    for (const double value : lane) sum += value;
-    return sum;
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
   }
   double Max() const {
     double max = 0;
     for (const double value : lane) max = value > max ? value : max;
     return max;
   }
-};
-
-struct DiffLanes {  // t: target, g: golden, d = t - g
-  Lanes dot, sq_t, sq_g, sq_d, abs_d, d, max_abs_d;
 };
 
 struct StatsLanes {
@@ -53,6 +48,25 @@ struct CloseCounts {
   std::uint64_t close = 0, greater = 0, less = 0;
 };
 
+// What one walk over a block of a pair gives; t: target, g: golden, d = t - g. The parts beyond the differences share
+// its loads and conversions, which is why they are not kernels of their own. A bit each, any combination:
+enum PairParts : unsigned {
+  kPartStats = 1,     // sum_t, sum_g, min and max of both
+  kPartRelative = 2,  // |d| / max(|g|, floor), in double
+  kPartClose = 4,     // |d| <= atol + rtol * |g|, t > g, t < g
+  kNumPartSets = 8,
+};
+struct PairLanes {
+  Lanes dot, sq_t, sq_g, sq_d, abs_d, d, max_abs_d;
+  Lanes sum_t, sum_g;
+  double min_t = 0, max_t = 0, min_g = 0, max_g = 0;
+  RelativeLanes relative;
+  CloseCounts close;
+};
+struct PairParameters {
+  double floor = 0, rtol = 0, atol = 0;
+};
+
 struct UlpCounts {
   std::uint64_t max = 0, above = 0;
   std::uint64_t sum = 0;  // of one block; cannot overflow below 64-bit types
@@ -68,18 +82,15 @@ struct ZeroCounts {
 // Functions that exist for both work types, T = float and double.
 template <class T>
 struct TypedKernels {
-  void (*diff)(const T* t, const T* g, std::size_t n, DiffLanes& out);
+  void (*pair[kNumPartSets])(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out);
   void (*stats)(const T* x, std::size_t n, StatsLanes& out);
   void (*centered)(const T* x, std::size_t n, double mean, Lanes& sum_sq);
   // Denormal: not zero and smaller than min_normal, the stored type's smallest normal number.
   void (*zeros)(const T* x, std::size_t n, double min_normal, ZeroCounts& out);
-  // |d| / max(|g|, floor), in double
-  void (*relative_floor)(const T* t, const T* g, std::size_t n, double floor, RelativeLanes& out);
   // |d / g| in T itself; where g = 0, epsilon is added to both first
   void (*relative_own)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
   // the same in double
   void (*relative_double)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
-  void (*close)(const T* t, const T* g, std::size_t n, double rtol, double atol, CloseCounts& out);
   void (*thresholds)(const T* t, const T* g, std::size_t n, std::uint64_t* above);
 };
 

@@ -61,8 +61,10 @@ std::uint64_t PairMeasures::num_special() const {
 double PairMeasures::Cosine() const {
   if (sum_sq_target == 0 && sum_sq_golden == 0) return 1;
   if (sum_sq_target == 0 || sum_sq_golden == 0) return 0;
-  // Two roots, because the product of the squares may overflow where the roots do not. Rounding may leave [-1, 1].
-  const double cosine = dot / (std::sqrt(sum_sq_target) * std::sqrt(sum_sq_golden));
+  // The root of the product gives exactly 1 for equal tensors; two roots where the product leaves the range of double.
+  const double product = sum_sq_target * sum_sq_golden;
+  const double norms = std::isnormal(product) ? std::sqrt(product) : std::sqrt(sum_sq_target) * std::sqrt(sum_sq_golden);
+  const double cosine = dot / norms;
   return std::isnan(cosine) ? kNan : std::clamp(cosine, -1.0, 1.0);
 }
 

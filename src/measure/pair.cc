@@ -52,7 +52,7 @@ void KeepWorst(const W* t, const W* g, std::size_t n, std::uint64_t first, doubl
   }
 }
 
-void AddDiff(const DiffLanes& lanes, PairMeasures& measures) {
+void AddDiff(const PairLanes& lanes, PairMeasures& measures) {
   measures.dot += lanes.dot.Sum();
   measures.sum_sq_target += lanes.sq_t.Sum();
   measures.sum_sq_golden += lanes.sq_g.Sum();
@@ -61,19 +61,7 @@ void AddDiff(const DiffLanes& lanes, PairMeasures& measures) {
   measures.sum_diff += lanes.d.Sum();
 }
 
-template <class W>
-void AddRelative(const PairPlan& plan, const Kernels& kernels, const TypedKernels<W>& typed, const W* t, const W* g,
-                 std::size_t n, PairMeasures& measures) {
-  RelativeLanes lanes;
-  switch (plan.relative) {
-    case RelativeKind::kNone: return;
-    case RelativeKind::kFloor: typed.relative_floor(t, g, n, plan.options.relative_floor, lanes); break;
-    case RelativeKind::kOwnType: typed.relative_own(t, g, n, plan.epsilon, lanes); break;
-    case RelativeKind::kDouble: typed.relative_double(t, g, n, plan.epsilon, lanes); break;
-    case RelativeKind::kHalf:
-      if constexpr (std::is_same_v<W, float>) kernels.relative_half(t, g, n, lanes);
-      break;
-  }
+void AddRelative(const RelativeLanes& lanes, PairMeasures& measures) {
   measures.sum_relative += lanes.sum.Sum();
   plain::KeepMax(lanes.max, measures.max_relative);
   measures.relative_has_nan |= lanes.has_nan;
@@ -138,11 +126,20 @@ void AddExactIntegers(const PairPlan& plan, std::uint64_t first, std::size_t n, 
   }
 }
 
+unsigned PartsOf(const PairPlan& plan) {
+  const Groups groups = plan.options.groups;
+  return (groups.Has(Group::kStats) ? kPartStats : 0u) |
+         (plan.relative == RelativeKind::kFloor ? kPartRelative : 0u) |
+         (groups.Has(Group::kClose) ? kPartClose : 0u);
+}
+
 template <class W>
 class ChunkMeasurer {
  public:
   ChunkMeasurer(const PairPlan& plan, const Kernels& kernels, const TypedKernels<W>& typed)
-      : plan_(plan), kernels_(kernels), typed_(typed), groups_(plan.options.groups) {
+      : plan_(plan), kernels_(kernels), typed_(typed), groups_(plan.options.groups),
+        parameters_{plan.options.relative_floor, plan.options.rtol, plan.options.atol},
+        pair_kernel_(typed.pair[PartsOf(plan)]) {
     measures_.rtol = plan.options.rtol;
     measures_.atol = plan.options.atol;
     measures_.has_ulp = plan.ulp_bits != 0;
@@ -160,47 +157,70 @@ class ChunkMeasurer {
   void AddBlock(std::uint64_t first, std::size_t n) {
     const W* t = ReadBlock(plan_.target, first, n, kernels_, target_buffer_);
     const W* g = ReadBlock(plan_.golden, first, n, kernels_, golden_buffer_);
-    if (groups_.Has(Group::kStats)) {
-      AddStatsBlock(t, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.target);
-      AddStatsBlock(g, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.golden);
-    }
     if (groups_.Has(Group::kPrecheck)) {
       AddPrecheckBlock(t, g, n, plan_.target_dtype, plan_.options.precheck, measures_.precheck);
     }
+    PairLanes lanes;
+    pair_kernel_(t, g, n, parameters_, lanes);
     const bool* special = nullptr;
-    DiffLanes lanes;
-    typed_.diff(t, g, n, lanes);
     // Squares tell for free whether anything is not finite; huge doubles raise a false alarm and change nothing.
-    if (!std::isfinite(lanes.sq_t.Sum() + lanes.sq_g.Sum())) {
+    if (std::isfinite(lanes.sq_t.Sum() + lanes.sq_g.Sum())) {
+      if (groups_.Has(Group::kStats)) AddStats(lanes, n);
+    } else {
+      if (groups_.Has(Group::kStats)) {
+        AddStatsBlock(t, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.target);
+        AddStatsBlock(g, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.golden);
+      }
       if (!special_block_) special_block_ = std::make_unique<SpecialBlock<W>>();
       ZeroSpecials(t, g, n, first, *special_block_, measures_);
       t = special_block_->target;
       g = special_block_->golden;
       special = special_block_->special;
-      lanes = DiffLanes{};
-      typed_.diff(t, g, n, lanes);
+      lanes = PairLanes{};
+      pair_kernel_(t, g, n, parameters_, lanes);
     }
     AddDiff(lanes, measures_);
-    AddRelative(plan_, kernels_, typed_, t, g, n, measures_);
+    AddRelative(plan_.relative == RelativeKind::kFloor ? lanes.relative : OtherRelative(t, g, n), measures_);
     if (groups_.Has(Group::kThresholds)) typed_.thresholds(t, g, n, measures_.num_abs_above.data());
     if (groups_.Has(Group::kUlp)) AddUlp(plan_, kernels_, first, n, special, measures_);
     if (plan_.exact_integers) return AddExactIntegers(plan_, first, n, measures_);
     KeepWorst(t, g, n, first, lanes.max_abs_d.Max(), measures_);
-    if (groups_.Has(Group::kClose)) AddClose(t, g, n);
+    measures_.num_close += lanes.close.close;
+    measures_.num_target_greater += lanes.close.greater;
+    measures_.num_target_less += lanes.close.less;
   }
 
-  void AddClose(const W* t, const W* g, std::size_t n) {
-    CloseCounts counts;
-    typed_.close(t, g, n, plan_.options.rtol, plan_.options.atol, counts);
-    measures_.num_close += counts.close;
-    measures_.num_target_greater += counts.greater;
-    measures_.num_target_less += counts.less;
+  void AddStats(const PairLanes& lanes, std::size_t n) {
+    TensorStats target, golden;
+    target.num_elements = golden.num_elements = n;
+    target.finite_min = lanes.min_t + 0.0;
+    target.finite_max = lanes.max_t + 0.0;
+    target.finite_sum = lanes.sum_t.Sum();
+    target.finite_sum_sq = lanes.sq_t.Sum();
+    golden.finite_min = lanes.min_g + 0.0;
+    golden.finite_max = lanes.max_g + 0.0;
+    golden.finite_sum = lanes.sum_g.Sum();
+    golden.finite_sum_sq = lanes.sq_g.Sum();
+    Merge(measures_.target, target);
+    Merge(measures_.golden, golden);
+  }
+
+  RelativeLanes OtherRelative(const W* t, const W* g, std::size_t n) const {
+    RelativeLanes lanes;
+    if (plan_.relative == RelativeKind::kOwnType) typed_.relative_own(t, g, n, plan_.epsilon, lanes);
+    if (plan_.relative == RelativeKind::kDouble) typed_.relative_double(t, g, n, plan_.epsilon, lanes);
+    if constexpr (std::is_same_v<W, float>) {
+      if (plan_.relative == RelativeKind::kHalf) kernels_.relative_half(t, g, n, lanes);
+    }
+    return lanes;
   }
 
   const PairPlan& plan_;
   const Kernels& kernels_;
   const TypedKernels<W>& typed_;
   const Groups groups_;
+  const PairParameters parameters_;
+  void (*const pair_kernel_)(const W*, const W*, std::size_t, const PairParameters&, PairLanes&);
   PairMeasures measures_;
   std::unique_ptr<SpecialBlock<W>> special_block_;
   alignas(64) W target_buffer_[kBlockElements];

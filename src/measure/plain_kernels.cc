@@ -4,26 +4,27 @@
 namespace vernier::internal {
 namespace {
 
+template <unsigned kParts, class T>
+void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out) {
+  out.min_t = out.max_t = plain::LoadAt<T>(t, 0);
+  out.min_g = out.max_g = plain::LoadAt<T>(g, 0);
+  plain::Pair<kParts>(t, g, 0, n, parameters, out);
+}
+
 template <class T>
 constexpr TypedKernels<T> kTyped = {
-    [](const T* t, const T* g, std::size_t n, DiffLanes& out) { plain::Diff(t, g, 0, n, out); },
+    {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
     [](const T* x, std::size_t n, StatsLanes& out) {
       out.min = out.max = plain::LoadAt<T>(x, 0);
       plain::Stats(x, 0, n, out);
     },
     [](const T* x, std::size_t n, double mean, Lanes& sum_sq) { plain::Centered(x, 0, n, mean, sum_sq); },
     [](const T* x, std::size_t n, double min_normal, ZeroCounts& out) { plain::Zeros(x, 0, n, min_normal, out); },
-    [](const T* t, const T* g, std::size_t n, double floor, RelativeLanes& out) {
-      plain::RelativeFloor(t, g, 0, n, floor, out);
-    },
     [](const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
       plain::RelativeIn<T>(t, g, 0, n, epsilon, out);
     },
     [](const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
       plain::RelativeIn<double>(t, g, 0, n, epsilon, out);
-    },
-    [](const T* t, const T* g, std::size_t n, double rtol, double atol, CloseCounts& out) {
-      plain::Close(t, g, 0, n, rtol, atol, out);
     },
     [](const T* t, const T* g, std::size_t n, std::uint64_t* above) { plain::Thresholds(t, g, 0, n, above); },
 };

@@ -21,7 +21,7 @@ T LoadAt(const void* data, std::size_t index) {
 inline void KeepMax(double value, double& max) { max = value > max ? value : max; }
 
 template <class T>
-void Diff(const T* t, const T* g, std::size_t first, std::size_t n, DiffLanes& out) {
+void Diff(const T* t, const T* g, std::size_t first, std::size_t n, PairLanes& out) {
   for (std::size_t i = first; i < n; ++i) {
     const std::size_t lane = i % kNumLanes;
     const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), d = a - b;
@@ -133,6 +133,28 @@ void Close(const T* t, const T* g, std::size_t first, std::size_t n, double rtol
     out.greater += a > b;
     out.less += a < b;
   }
+}
+
+template <class T>
+void SumsAndExtremes(const T* x, std::size_t first, std::size_t n, Lanes& sum, double& min, double& max) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double value = LoadAt<T>(x, i);
+    sum.lane[i % kNumLanes] += value;
+    min = value < min ? value : min;
+    max = value > max ? value : max;
+  }
+}
+
+// REQUIRES: with kPartStats, the extremes hold those of the elements before `first`, or element 0 itself.
+template <unsigned kParts, class T>
+void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairParameters& parameters, PairLanes& out) {
+  Diff(t, g, first, n, out);
+  if constexpr ((kParts & kPartStats) != 0) {
+    SumsAndExtremes(t, first, n, out.sum_t, out.min_t, out.max_t);
+    SumsAndExtremes(g, first, n, out.sum_g, out.min_g, out.max_g);
+  }
+  if constexpr ((kParts & kPartRelative) != 0) RelativeFloor(t, g, first, n, parameters.floor, out.relative);
+  if constexpr ((kParts & kPartClose) != 0) Close(t, g, first, n, parameters.rtol, parameters.atol, out.close);
 }
 
 template <class T>
