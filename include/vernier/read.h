@@ -23,7 +23,9 @@ struct ReadOptions {
 // Thread-compatible: const methods may run concurrently.
 //
 // Names: in a single file the name inside the file (a bare tensor has the file's stem); in a folder the relative
-// path without its extension, then, for files with several tensors, ':' and the name inside.
+// path without its extension (kept where two files differ only in it), then, for files whose tensors have names, ':'
+// and the name inside. A folder whose only tensor file is a safetensors checkpoint, sharded or not, is that checkpoint
+// and has its names.
 class Dump {
  public:
   // Fails only when nothing at `path` is a dump. A damaged file or tensor stays in the index and gives its error
