@@ -1,6 +1,7 @@
 // One chunk of a pair: block by block through the kernels that the caller's groups name.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "measure/accumulate_internal.h"
@@ -81,24 +82,37 @@ void AddUlpOneByOne(const void* t, const void* g, std::size_t n, const bool* spe
   }
 }
 
+// Special positions are zero on both sides here as well, and so have no distance.
+template <class Bits>
+void AddUlpByKernel(decltype(Kernels::ulp16) kernel, const void* t, const void* g, std::size_t n, const bool* special,
+                    std::uint64_t threshold, PairMeasures& measures) {
+  Bits target[kBlockElements], golden[kBlockElements];
+  if (special != nullptr) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto keep = static_cast<Bits>(special[i] - 1);
+      target[i] = plain::LoadAt<Bits>(t, i) & keep;
+      golden[i] = plain::LoadAt<Bits>(g, i) & keep;
+    }
+    t = target;
+    g = golden;
+  }
+  UlpCounts counts;
+  kernel(t, g, n, threshold, counts);
+  measures.max_ulp = std::max(measures.max_ulp, counts.max);
+  measures.num_ulp_above += counts.above;
+  measures.sum_ulp += static_cast<double>(counts.sum);
+}
+
 // On the stored bits, since widening changes the distance between neighbours. `special` is null when all is finite.
 void AddUlp(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::size_t n, const bool* special,
             PairMeasures& measures) {
   const void* t = plan.target.data + plan.target.OffsetBytes(first);
   const void* g = plan.golden.data + plan.golden.OffsetBytes(first);
   const std::uint64_t threshold = plan.options.ulp_threshold;
-  if (special == nullptr && (plan.ulp_bits == 16 || plan.ulp_bits == 32)) {
-    UlpCounts counts;
-    (plan.ulp_bits == 16 ? kernels.ulp16 : kernels.ulp32)(t, g, n, threshold, counts);
-    measures.max_ulp = std::max(measures.max_ulp, counts.max);
-    measures.num_ulp_above += counts.above;
-    measures.sum_ulp += static_cast<double>(counts.sum);
-    return;
-  }
   switch (plan.ulp_bits) {
     case 8: return AddUlpOneByOne<std::uint8_t>(t, g, n, special, threshold, measures);
-    case 16: return AddUlpOneByOne<std::uint16_t>(t, g, n, special, threshold, measures);
-    case 32: return AddUlpOneByOne<std::uint32_t>(t, g, n, special, threshold, measures);
+    case 16: return AddUlpByKernel<std::uint16_t>(kernels.ulp16, t, g, n, special, threshold, measures);
+    case 32: return AddUlpByKernel<std::uint32_t>(kernels.ulp32, t, g, n, special, threshold, measures);
     case 64: return AddUlpOneByOne<std::uint64_t>(t, g, n, special, threshold, measures);
   }
 }
@@ -227,11 +241,17 @@ class ChunkMeasurer {
   alignas(64) W golden_buffer_[kBlockElements];
 };
 
-void KeepFirstMismatch(std::uint64_t index, double t, double g, PairMeasures& measures) {
+template <class W>
+void KeepFirstMismatch(const W* t, const W* g, std::size_t n, std::uint64_t first, PairMeasures& measures) {
   if (measures.first_special_mismatch != kNoIndex) return;
-  measures.first_special_mismatch = index;
-  measures.special_mismatch_target = t;
-  measures.special_mismatch_golden = g;
+  for (std::size_t i = 0; i < n; ++i) {
+    const W a = plain::LoadAt<W>(t, i), b = plain::LoadAt<W>(g, i);
+    if ((std::isfinite(a) && std::isfinite(b)) || a == b || (a != a && b != b)) continue;
+    measures.first_special_mismatch = first + i;
+    measures.special_mismatch_target = a;
+    measures.special_mismatch_golden = b;
+    return;
+  }
 }
 
 }  // namespace
@@ -239,22 +259,33 @@ void KeepFirstMismatch(std::uint64_t index, double t, double g, PairMeasures& me
 template <class W>
 void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, SpecialBlock<W>& block,
                   PairMeasures& measures) {
+  // Without branches: masks full of -inf are everyday data.
+  constexpr W kMax = std::numeric_limits<W>::max();
+  std::uint32_t both_nan = 0, same_inf = 0, opposite_inf = 0, nan_t_only = 0, nan_g_only = 0, inf_t_only = 0,
+                inf_g_only = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const W a = plain::LoadAt<W>(t, i), b = plain::LoadAt<W>(g, i);
-    block.special[i] = !std::isfinite(a) || !std::isfinite(b);
-    block.target[i] = block.special[i] ? W(0) : a;
-    block.golden[i] = block.special[i] ? W(0) : b;
-    if (!block.special[i]) continue;
-    const bool nan_t = std::isnan(a), nan_g = std::isnan(b), inf_t = std::isinf(a), inf_g = std::isinf(b);
-    measures.num_both_nan += nan_t && nan_g;
-    measures.num_both_same_inf += inf_t && a == b;
-    measures.num_opposite_inf += inf_t && inf_g && a != b;
-    measures.num_nan_target_only += nan_t && !nan_g;
-    measures.num_nan_golden_only += nan_g && !nan_t;
-    measures.num_inf_target_only += inf_t && std::isfinite(b);
-    measures.num_inf_golden_only += inf_g && std::isfinite(a);
-    if (!(nan_t && nan_g) && !(inf_t && a == b)) KeepFirstMismatch(first + i, a, b, measures);
+    const bool nan_t = a != a, nan_g = b != b, inf_t = std::abs(a) > kMax, inf_g = std::abs(b) > kMax;
+    const bool special = nan_t | nan_g | inf_t | inf_g;
+    block.special[i] = special;
+    block.target[i] = special ? W(0) : a;
+    block.golden[i] = special ? W(0) : b;
+    both_nan += nan_t & nan_g;
+    same_inf += inf_t & (a == b);
+    opposite_inf += inf_t & inf_g & (a != b);
+    nan_t_only += nan_t & !nan_g;
+    nan_g_only += nan_g & !nan_t;
+    inf_t_only += inf_t & !inf_g & !nan_g;
+    inf_g_only += inf_g & !inf_t & !nan_t;
   }
+  measures.num_both_nan += both_nan;
+  measures.num_both_same_inf += same_inf;
+  measures.num_opposite_inf += opposite_inf;
+  measures.num_nan_target_only += nan_t_only;
+  measures.num_nan_golden_only += nan_g_only;
+  measures.num_inf_target_only += inf_t_only;
+  measures.num_inf_golden_only += inf_g_only;
+  if (measures.num_special_mismatches() > 0) KeepFirstMismatch(t, g, n, first, measures);
 }
 template void ZeroSpecials(const float*, const float*, std::size_t, std::uint64_t, SpecialBlock<float>&, PairMeasures&);
 template void ZeroSpecials(const double*, const double*, std::size_t, std::uint64_t, SpecialBlock<double>&,
