@@ -1,0 +1,177 @@
+"""Runs every benchmark in one go, prints a table and writes it into docs/performance.md.
+
+    bench/run [--small] [--only NAME] [--folder DIR]
+
+Data lies in a temporary folder (about 13 GB at a time; --folder puts it elsewhere) and is removed afterwards. Each
+number is a ratio of two things measured in the same run on the same machine.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+VERNIER = BUILD / "vernier"
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def timed(*words, repeat=3):
+    """Median seconds, and peak resident bytes, of a command that must end with 0 or 1."""
+    seconds, peak = [], 0
+    for _ in range(repeat):
+        start = time.perf_counter()
+        process = subprocess.Popen([str(w) for w in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds.append(time.perf_counter() - start)
+        peak = max(peak, usage.ru_maxrss * 1024)
+        if process.returncode not in (0, 1):
+            sys.exit(f"{' '.join(map(str, words))}: exit status {process.returncode}")
+    return statistics.median(seconds), peak
+
+
+def read_seconds(folder):
+    files = sorted(str(path) for path in Path(folder).rglob("*") if path.is_file())
+    return float(subprocess.run([BUILD / "bin" / "read_bench", *files], capture_output=True, check=True).stdout)
+
+
+def noisy(values):
+    """The golden values as another machine would have computed them."""
+    return values * (1 + np.random.default_rng(2).normal(scale=1e-7, size=values.shape)).astype(values.dtype)
+
+
+def pairs(folder, small):
+    command = [BUILD / "bin" / "pair_bench", folder] + (["--small"] if small else [])
+    goals = {"float32, msprobe": 0.5, "float32, native": 0.4, "float32, one huge pair, msprobe": 0.5}
+    goals.update({"float32, one huge pair, native": 0.4})
+    for line in subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines():
+        name, reading, comparing, ratio = line.split("|")
+        goal = goals.get(name.removesuffix(" columns"), 0.35)
+        yield f".pt pairs: {name}", f"{comparing} GB/s", f"{ratio} of plain reading ({reading} GB/s)", f"≥ {goal}"
+
+
+def small_files(folder, small):
+    count = 500 if small else 20_000
+    golden = np.random.default_rng(1).normal(size=1024).astype(np.float32)[:992]  # 128 bytes of header
+    for side, values in (("target", noisy(golden)), ("golden", golden)):
+        (folder / side).mkdir()
+        for i in range(count):
+            np.save(folder / side / f"{i:05d}.npy", values)
+    command = (VERNIER, "compare", folder / "target", folder / "golden", "-q", "-o", folder / "out.csv")
+    timed(*command, repeat=1)
+    seconds, _ = timed(*command, repeat=5)
+    yield f"{count} pairs of 4 KiB .npy, end to end", f"{seconds:.3f} s", f"{count / seconds:,.0f} pairs/s", "≥ 25,000"
+
+
+def write_checkpoint(folder, tensors, shards):
+    from safetensors.numpy import save_file
+
+    folder.mkdir()
+    names = list(tensors)
+    weight_map = {}
+    for i in range(shards):
+        file = f"model-{i + 1:05d}-of-{shards:05d}.safetensors"
+        part = {name: tensors[name] for name in names[i::shards]}
+        save_file(part, folder / file)
+        weight_map.update(dict.fromkeys(part, file))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def checkpoints(folder, small):
+    layers = 2 if small else 32
+    base = np.random.default_rng(1).normal(size=(4096, 1024)).astype(np.float32)
+    golden = {f"layers.{i}.mlp.{part}.weight": base for i in range(layers) for part in ("up", "gate", "down", "out")}
+    other = noisy(base)
+    write_checkpoint(folder / "golden", golden, 4)
+    write_checkpoint(folder / "target", dict.fromkeys(golden, other), 4)
+    ours = (VERNIER, "compare", folder / "target", folder / "golden", "-q", "-o", folder / "ours.csv")
+    timed(*ours, repeat=1)
+    seconds, _ = timed(*ours)
+    numpy_seconds, _ = timed(
+        sys.executable, ROOT / "bench" / "numpy_compare.py", folder / "target", folder / "golden", folder / "numpy.csv",
+        repeat=1 if small else 2,
+    )  # fmt: skip
+    size = layers * 4 * base.nbytes
+    yield (
+        f"two sharded safetensors checkpoints of {size / 2**30:.2f} GiB",
+        f"{seconds:.3f} s",
+        f"{numpy_seconds / seconds:.0f} × NumPy ({numpy_seconds:.1f} s), "
+        f"{read_seconds(folder / 'target') * 2 / seconds:.2f} of plain reading",
+        "≥ 20 ×",
+    )
+
+
+def memory(folder, small):
+    count, elements = (6, 2**22) if small else (24, 2**26)
+    golden = np.random.default_rng(1).normal(size=elements).astype(np.float32)
+    for side, values in (("target", noisy(golden)), ("golden", golden)):
+        (folder / side).mkdir()
+        for i in range(count):
+            np.save(folder / side / f"{i:02d}.npy", values)
+    _, peak = timed(VERNIER, "compare", folder / "target", folder / "golden", "-q", repeat=1)
+    size = count * golden.nbytes / 2**30
+    yield f"peak memory, two folders of {size:.1f} GiB", f"{peak / 2**20:.0f} MiB", "", "< 400 MiB"
+
+
+def start_up(folder, small):
+    seconds, _ = timed(VERNIER, "--version", repeat=5 if small else 50)
+    yield "vernier --version", f"{1000 * seconds:.1f} ms", "", "< 10 ms"
+
+
+BENCHMARKS = {f.__name__: f for f in (start_up, pairs, small_files, checkpoints, memory)}
+
+
+def machine():
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    target = json.loads(subprocess.run([VERNIER, "env", "--json"], capture_output=True, check=True).stdout)
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    dispatch = target.get("target") or target.get("dispatch_target") or "?"
+    return f"{model}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, {dispatch}"
+
+
+def write_page(rows, described):
+    begin, end = "<!-- results -->", "<!-- end of results -->"
+    text = PAGE.read_text()
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    table = ["| what | we | ratio | goal |", "|---|---|---|---|"] + ["| " + " | ".join(row) + " |" for row in rows]
+    body = "\n".join([begin, "", f"Measured on: {described}.", "", *table, "", end])
+    PAGE.write_text(head + body + tail)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="little data, to see that everything runs")
+    parser.add_argument("--only", choices=BENCHMARKS, action="append")
+    parser.add_argument("--folder", type=Path, help="where the data goes; removed afterwards")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    rows = []
+    for name, benchmark in BENCHMARKS.items():
+        if options.only and name not in options.only:
+            continue
+        folder = Path(tempfile.mkdtemp(prefix="vernier-bench-", dir=options.folder))
+        try:
+            for row in benchmark(folder, options.small):
+                rows.append(row)
+                print(f"{row[0]:<58} {row[1]:>12}  {row[2]:<46} goal {row[3]}", flush=True)
+        finally:
+            shutil.rmtree(folder)
+    if not options.small and not options.only:
+        write_page(rows, machine())
+
+
+if __name__ == "__main__":
+    main()
