@@ -3,8 +3,8 @@
 
 namespace vernier {
 
-// Returns the exit status: 0 nothing beyond the thresholds, 1 differences found, 2 could not judge, 130 interrupted.
-// Prints. Takes over SIGINT and SIGPIPE while it runs.
+// Returns the exit status: 0 nothing beyond the thresholds, 1 differences found, 2 could not judge, 130
+// interrupted. Prints. Takes over SIGINT and SIGPIPE while it runs.
 int VernierMain(int argc, char** argv);
 
 }  // namespace vernier

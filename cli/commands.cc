@@ -1,0 +1,55 @@
+#include "cli/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "cli/screen.h"
+#include "core/text.h"
+
+namespace vernier {
+namespace {
+
+// clang-format off
+constexpr Command kCommands[] = {
+    {"compare", "compare two dumps, checkpoints or tensor files", RunCompare, HelpCompare},
+    {"inspect", "list the tensors under a path",                  RunInspect, HelpInspect},
+    {"env",     "print what a bug report needs",                  RunEnv,     HelpEnv},
+    {"help",    "explain a command",                              RunHelp,    HelpHelp},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+const Command* FindCommand(std::string_view name) {
+  const auto* row = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                 [name](const Command& command) { return command.name == name; });
+  return row == std::end(kCommands) ? nullptr : row;
+}
+
+std::string Overview() {
+  std::string text =
+      "Tells whether tensors that should agree do, and where they part.\n\n"
+      "Usage: vernier COMMAND [OPTIONS]\n\n"
+      "Commands:\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<10}{}\n", command.name, command.summary);
+  return text +
+         "\n"
+         "vernier COMMAND --help explains a command and shows examples; vernier --version prints the "
+         "version.\n\n"
+         "Exit status: 0 nothing beyond the thresholds, 1 differences found, 2 could not tell, 130 "
+         "interrupted.\n";
+}
+
+ExitCode UnknownCommand(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  const std::string_view guess = DidYouMean(name, names.data(), names.size());
+  return Complain(fmt::format("there is no command {}", Printable(name)),
+                  guess.empty() ? "vernier --help" : fmt::format("did you mean vernier {}?", guess));
+}
+
+}  // namespace vernier

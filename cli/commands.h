@@ -1,0 +1,39 @@
+// The table of subcommands and what they all share.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vernier {
+
+// As diff's: same, differs, could not tell.
+enum class ExitCode : int { kSame = 0, kDiffers = 1, kCannotTell = 2, kInterrupted = 130 };
+
+// The words behind the subcommand's name.
+using Args = std::vector<std::string>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  ExitCode (*run)(const Args& args);
+  std::string (*help)();
+};
+std::span<const Command> Commands();
+const Command* FindCommand(std::string_view name);  // null when there is none
+
+std::string Overview();  // what `vernier --help` prints
+ExitCode UnknownCommand(std::string_view name);
+
+// One file each.
+ExitCode RunCompare(const Args& args);
+std::string HelpCompare();
+ExitCode RunInspect(const Args& args);
+std::string HelpInspect();
+ExitCode RunEnv(const Args& args);
+std::string HelpEnv();
+ExitCode RunHelp(const Args& args);
+std::string HelpHelp();
+
+}  // namespace vernier

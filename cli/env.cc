@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+#include <gnu/libc-version.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include "cli/arguments.h"
+#include "cli/build_info.h"
+#include "cli/screen.h"
+#include "vernier/measure.h"
+
+namespace vernier {
+namespace {
+
+struct EnvArgs {
+  bool json = false;
+  std::unique_ptr<CLI::App> Declare() {
+    auto app = NewApp("env", "Print what a bug report needs: versions, machine, instruction set.",
+                      "Examples:\n  vernier env\n  vernier env --json\n");
+    app->add_flag("--json", json, "as one JSON object");
+    return app;
+  }
+};
+
+std::string CpuModel() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string SystemName() {
+  std::ifstream release("/etc/os-release");
+  for (std::string line; std::getline(release, line);) {
+    if (!line.starts_with("PRETTY_NAME=")) continue;
+    line.erase(0, line.find('=') + 1);
+    std::erase(line, '"');
+    return line;
+  }
+  return "unknown";
+}
+
+std::string KernelName() {
+  utsname name = {};
+  if (uname(&name) != 0) return "unknown";
+  return fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+}
+
+std::string MemoryText() {
+  struct sysinfo info = {};
+  if (sysinfo(&info) != 0) return "unknown";
+  return SizeText(std::uint64_t{info.totalram} * info.mem_unit);
+}
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+Facts AllFacts() {
+  Facts facts = {
+      {"vernier", kVersion},
+      {"build", fmt::format("{}, {}", kBuildType, kCompiler)},
+      {"instruction set", std::string(ActiveTargetName())},
+      {"cpu", CpuModel()},
+      {"cores", std::to_string(std::max(std::thread::hardware_concurrency(), 1u))},
+      {"memory", MemoryText()},
+      {"system", SystemName()},
+      {"kernel", KernelName()},
+      {"glibc", gnu_get_libc_version()},
+  };
+  for (const LibraryVersion& library : kLibraries) facts.emplace_back(library.name, library.version);
+  return facts;
+}
+
+}  // namespace
+
+std::string HelpEnv() { return EnvArgs().Declare()->help(); }
+
+ExitCode RunEnv(const Args& args) {
+  EnvArgs env;
+  const auto app = env.Declare();
+  if (const auto code = Parse(*app, args)) return *code;
+  const Facts facts = AllFacts();
+  if (!env.json) {
+    for (const auto& [name, value] : facts) Say(stdout, fmt::format("{:<16}{}\n", name, value));
+    return ExitCode::kSame;
+  }
+  std::vector<std::string> columns;
+  std::vector<Cell> cells;
+  for (const auto& [name, value] : facts) {
+    columns.push_back(name);
+    cells.emplace_back(value);
+  }
+  Result<ReportFile> out = ReportFile::Create("-", "jsonl", columns);
+  if (!out) return Complain(out.error());
+  Result<Done> done = out->Write(cells, RowColour::kNone);
+  if (done) done = out->Finish();
+  return done ? ExitCode::kSame : Complain(done.error());
+}
+
+}  // namespace vernier

@@ -1,0 +1,54 @@
+#include <signal.h>
+
+#include <exception>
+
+#include "cli/build_info.h"
+#include "cli/commands.h"
+#include "cli/main.h"
+#include "cli/screen.h"
+
+namespace vernier {
+namespace {
+
+ExitCode Dispatch(const Args& words) {
+  if (words.empty()) {
+    Say(stderr, Overview());
+    return ExitCode::kCannotTell;
+  }
+  const std::string& first = words.front();
+  if (first == "--help" || first == "-h") return RunHelp({});
+  if (first == "--version" || first == "-V") {
+    Say(stdout, std::string("vernier ") + kVersion + "\n");
+    return ExitCode::kSame;
+  }
+  const Command* command = FindCommand(first);
+  return command ? command->run(Args(words.begin() + 1, words.end())) : UnknownCommand(first);
+}
+
+// A reader that had enough (head) shows as a failed write, not as our death. Restored for a program that
+// lives on.
+class IgnorePipeSignal {
+ public:
+  IgnorePipeSignal() : before_(signal(SIGPIPE, SIG_IGN)) {}
+  ~IgnorePipeSignal() { signal(SIGPIPE, before_); }
+
+ private:
+  void (*before_)(int);
+};
+
+}  // namespace
+
+int VernierMain(int argc, char** argv) {
+  const IgnorePipeSignal ignore_pipe_signal;
+  ExitCode code = ExitCode::kCannotTell;
+  try {
+    code = Dispatch(argc > 1 ? Args(argv + 1, argv + argc) : Args());
+  } catch (const std::bad_alloc&) {
+    code = Complain("not enough memory");
+  } catch (const std::exception& exception) {
+    code = Complain(Error{ErrorCode::kInternal, "", exception.what()});
+  }
+  return static_cast<int>(FlushScreen(code));
+}
+
+}  // namespace vernier
