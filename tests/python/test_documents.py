@@ -1,0 +1,71 @@
+"""What the documents show is true: commands and Python are run and give exactly what stands below them.
+
+A block that begins with ```console holds lines "$ COMMAND", each followed by its output; Python stands behind >>>.
+The README's commands run at the top of the tree, all else in the folder of the example that is shown.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+EXAMPLE = ROOT / "examples" / "01_compare"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(command, folder):
+    path = os.pathsep.join([str(ROOT / "build"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    options = {"cwd": folder, "env": {**os.environ, "PATH": path}, "text": True, "check": False}
+    return subprocess.run(
+        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
+    ).stdout.rstrip()
+
+
+def folder_of(document):
+    return ROOT if document.parent == ROOT else EXAMPLE if document.parent.name == "docs" else document.parent
+
+
+def commands(block):
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output.rstrip()
+
+
+def cases():
+    for document in DOCUMENTS:
+        for block in BLOCK.findall(document.read_text()):
+            for command, output in commands(block):
+                name = f"{document.relative_to(ROOT)}: {command}"
+                yield pytest.param(folder_of(document), command, output, id=name)
+
+
+@pytest.mark.parametrize(("folder", "command", "output"), list(cases()))
+def test_what_a_document_shows_is_what_happens(folder, command, output):
+    assert run(command, folder) == output
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_python_that_a_document_shows_runs(document, monkeypatch):
+    monkeypatch.chdir(EXAMPLE)
+    assert doctest.testfile(str(document), module_relative=False).failed == 0
+
+
+def update():
+    """Writes what the commands print now into the documents: `.venv/bin/python tests/python/test_documents.py`."""
+    for document in DOCUMENTS:
+
+        def rerun(match, folder=folder_of(document)):
+            shown = [f"$ {command}\n{run(command, folder)}" for command, _ in commands(match[1])]
+            return "```console\n" + "\n".join(shown) + "\n```"
+
+        document.write_text(BLOCK.sub(rerun, document.read_text()))
+
+
+if __name__ == "__main__":
+    update()
