@@ -1,0 +1,111 @@
+#include "format/hdf5.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "core/mapped_file.h"
+#include "format/hdf5_internal.h"
+
+namespace vernier {
+namespace {
+
+constexpr std::size_t kMaxEntries = std::size_t{1} << 22;
+constexpr std::size_t kMaxDepth = 400;
+constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 28;  // of all names together
+
+class Lister {
+ public:
+  Lister(const Hdf5File& file, std::string path) : file_(file), path_(std::move(path)) {}
+
+  Result<Done> ListGroup(std::uint64_t address, const Hdf5Messages& messages, std::size_t depth) {
+    if (!groups_.insert(address).second) return Done{};  // linked from inside itself, or twice
+    if (depth > kMaxDepth) return Error{ErrorCode::kTooLarge, "hdf5 groups", "more than 400 levels deep"};
+    VN_ASSIGN_OR_RETURN(const std::vector<Hdf5Link> links, Hdf5Links(file_, messages));
+    for (const Hdf5Link& link : links) {
+      const std::size_t parent_bytes = name_.size();
+      if (!name_.empty()) name_ += '/';
+      name_ += link.name;
+      VN_RETURN_IF_ERROR(ListObject(link.address, depth));
+      name_.resize(parent_bytes);
+    }
+    return Done{};
+  }
+
+  Entries entries;
+
+ private:
+  Result<Done> ListObject(std::uint64_t address, std::size_t depth) {
+    const Result<Hdf5Messages> messages = file_.Messages(address);
+    if (!messages) return AddDamaged(messages.error());
+    if (IsHdf5Group(*messages)) {
+      const Result<Done> listed = ListGroup(address, *messages, depth + 1);
+      if (listed || listed.error().code == ErrorCode::kTooLarge) return listed;
+      return AddDamaged(listed.error());
+    }
+    const Hdf5Message* space = Find(*messages, hdf5_message::kDataspace);
+    const Hdf5Message* type = Find(*messages, hdf5_message::kDatatype);
+    if (!space || !type) return Done{};  // a committed datatype, or something newer
+    TensorEntry entry;
+    bool is_text = false;
+    const Result<Done> described = Describe(*messages, *space, *type, entry, is_text);
+    if (!described) return AddDamaged(described.error(), std::move(entry));
+    return is_text ? Result<Done>(Done{}) : Add(std::move(entry));
+  }
+
+  Result<Done> Describe(const Hdf5Messages& messages, const Hdf5Message& space_message,
+                        const Hdf5Message& type_message, TensorEntry& entry, bool& is_text) const {
+    VN_ASSIGN_OR_RETURN(const Hdf5Type type, ParseHdf5Type(file_, type_message.data));
+    is_text = type.is_text;
+    if (is_text) return Done{};
+    VN_ASSIGN_OR_RETURN(const Hdf5Space space, ParseHdf5Space(file_, space_message.data));
+    entry.info.name = name_;
+    entry.info.shape = space.shape;
+    if (!type.dtype) return Error{ErrorCode::kUnsupported, "", type.description};
+    entry.info.dtype = *type.dtype;
+    VN_ASSIGN_OR_RETURN(entry.info.num_elements, NumElements(entry.info.shape, entry.info.dtype));
+    return PlaceHdf5Data(file_, messages, type, space, entry);
+  }
+
+  Result<Done> Add(TensorEntry entry) {
+    num_name_bytes_ += name_.size();
+    if (entries.size() >= kMaxEntries || num_name_bytes_ > kMaxNameBytes) {
+      return Error{ErrorCode::kTooLarge, "hdf5 groups", "too many datasets"};
+    }
+    entry.info.name = name_;
+    entries.push_back(std::move(entry));
+    return Done{};
+  }
+
+  Result<Done> AddDamaged(Error error, TensorEntry entry = {}) {
+    entry.source = {};
+    entry.info.damage = In(path_ + ": " + name_, std::move(error));
+    return Add(std::move(entry));
+  }
+
+  const Hdf5File& file_;
+  const std::string path_;
+  std::string name_;
+  std::unordered_set<std::uint64_t> groups_;
+  std::uint64_t num_name_bytes_ = 0;
+};
+
+Result<Entries> List(const FileRef& file) {
+  VN_ASSIGN_OR_RETURN(const Hdf5File opened, Hdf5File::Open(file->bytes()));
+  VN_ASSIGN_OR_RETURN(const Hdf5Messages root, opened.Messages(opened.root_address()));
+  if (!IsHdf5Group(root)) return Hdf5Error("root group", opened.root_address(), "is none");
+  Lister lister(opened, file->path().string());
+  VN_RETURN_IF_ERROR(lister.ListGroup(opened.root_address(), root, 0));
+  return std::move(lister.entries);
+}
+
+}  // namespace
+
+Result<Entries> ListHdf5(const FileRef& file) {
+  auto entries = List(file);
+  if (!entries) return In(file->path().string(), std::move(entries).error());
+  return entries;
+}
+
+}  // namespace vernier
