@@ -119,7 +119,8 @@ void AddCheckpoint(const Checkpoint& checkpoint, std::span<OpenedFile> opened, c
       const std::string inside = shard.entries[i].info.name;
       const auto left = shard.by_name.find(inside);
       if (left == shard.by_name.end() || left->second != i) continue;
-      index.AddTensor(prefix + inside, std::move(shard.entries[i]), shard.file_id);
+      index.AddTensor(prefix + (inside.empty() ? shard_path : inside), std::move(shard.entries[i]),
+                      shard.file_id);
     }
   }
 }

@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "core/mapped_file.h"
-#if __has_include("format/hdf5.h")
 #include "format/hdf5.h"
-#endif
 #include "format/npy.h"
 #include "format/npz.h"
 #include "format/pt.h"
@@ -34,14 +32,13 @@ struct Format {
   Result<Entries> (*list)(const FileRef& file);
 };
 
-// The first that matches; those with the longest magic come first.
+// The first that matches. Those whose magic is at the very beginning come first: HDF5's may lie further
+// inside.
 constexpr Format kFormats[] = {
-#if __has_include("format/hdf5.h")
-    {"hdf5", LooksLikeHdf5, ListHdf5},
-#endif
     {"npy", LooksLikeNpy, ListNpy},
     {"zip", LooksLikeZip, ListZipTensors},
     {"pt_legacy", LooksLikePtLegacy, ListPt},
+    {"hdf5", LooksLikeHdf5, ListHdf5},
     {"safetensors", LooksLikeSafetensors, ListSafetensors},
 };
 
