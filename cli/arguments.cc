@@ -50,9 +50,6 @@ std::unique_ptr<CLI::App> NewApp(const std::string& command, const std::string& 
   auto app = std::make_unique<CLI::App>(description, "vernier " + command);
   app->set_help_flag("-h,--help", "print this help and exit");
   app->footer(examples);
-  app->get_formatter()->column_width(34);
-  app->get_formatter()->label("REQUIRED", "");
-  app->get_formatter()->label("Positionals", "Arguments");
   return app;
 }
 
@@ -60,7 +57,7 @@ std::optional<ExitCode> Parse(CLI::App& app, const Args& args) {
   try {
     app.parse(Args(args.rbegin(), args.rend()));  // CLI11 takes them from the back
   } catch (const CLI::CallForHelp&) {
-    Say(stdout, app.help());
+    Say(stdout, HelpText(app));
     return ExitCode::kSame;
   } catch (const CLI::ExtrasError&) {
     return UnexpectedWord(app);
@@ -148,7 +145,7 @@ Result<std::vector<ReportFile>> CreateReports(const ReportArgs& args,
 void SpeedArgs::Declare(CLI::App& app) {
   app.add_option("-j,--threads", num_threads, "threads to use; 0: one per core")
       ->type_name("N")
-      ->check(CLI::Range(0, 4096))
+      ->check(CLI::Range(0, 4096).description(""))
       ->group("Running");
   app.add_flag("-q,--quiet", quiet, "no progress and no table")->group("Running");
 }

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help_text.h"
 #include "vernier/match.h"
 #include "vernier/report.h"
 #include "vernier/result.h"
 
 namespace vernier {
 
-// An App with our habits: the name in the usage line, sections, wide columns, examples at the end.
+// An App with our habits.
 std::unique_ptr<CLI::App> NewApp(const std::string& command, const std::string& description,
                                  const std::string& examples);
 

@@ -24,6 +24,16 @@ constexpr const char* kExamples =
     "tensors\n"
     "and no difference found).\n";
 
+std::string Footer() {
+  std::string text = "Columns of a report, and for --sort:\n";
+  for (const CompareColumn& column : CompareColumns())
+    text += fmt::format("  {:<20}{}\n", column.key, column.help);
+  text += "\nVerdicts; the first rule that applies decides:\n";
+  for (const JudgeRule& rule : JudgeRules())
+    text += fmt::format("  {:<8}{:<12}{}\n", Name(rule.status), rule.key, rule.when);
+  return text + "\n" + kExamples;
+}
+
 // "only" and what it keeps, in the order of Status.
 constexpr std::string_view kOnly[] = {"passed", "failed", "error", "unmatched"};
 
@@ -41,21 +51,19 @@ struct CompareArgs {
   std::unique_ptr<CLI::App> Declare() {
     auto app = NewApp("compare",
                       "Compare the tensors under two paths: tensor files, checkpoints, folders, HDF5 files.",
-                      kExamples);
+                      Footer());
     app->add_option("TARGET", target, "what is under test")->type_name("")->required();
     app->add_option("GOLDEN", golden, "what it should be")->type_name("")->required();
     match.Declare(*app);
     constexpr const char* kJudging = "Judging";
+    const CLI::Validator non_negative = CLI::Range(0.0, std::numeric_limits<double>::max()).description("");
     app->add_option("--rtol", rtol,
                     "allowed |target - golden| is atol + rtol * |golden|; default by dtype, as "
                     "torch.testing.assert_close")
         ->type_name("X")
-        ->check(CLI::NonNegativeNumber)
+        ->check(non_negative)
         ->group(kJudging);
-    app->add_option("--atol", atol, "see --rtol")
-        ->type_name("X")
-        ->check(CLI::NonNegativeNumber)
-        ->group(kJudging);
+    app->add_option("--atol", atol, "see --rtol")->type_name("X")->check(non_negative)->group(kJudging);
     app->add_flag("--check-dtype", check_dtype, "different dtypes fail")->group(kJudging);
     app->add_flag("--strict", strict, "tensors without a partner count as a difference")->group(kJudging);
     report.Declare(*app);
@@ -262,7 +270,10 @@ Result<ExitCode> Compare(const CompareArgs& args, Interrupt& interrupt) {
 
 }  // namespace
 
-std::string HelpNativeCompare() { return CompareArgs().Declare()->help(); }
+std::string HelpNativeCompare() {
+  CompareArgs args;
+  return HelpText(*args.Declare());
+}
 
 ExitCode RunNativeCompare(const Args& words) {
   CompareArgs args;

@@ -77,7 +77,10 @@ Facts AllFacts() {
 
 }  // namespace
 
-std::string HelpEnv() { return EnvArgs().Declare()->help(); }
+std::string HelpEnv() {
+  EnvArgs args;
+  return HelpText(*args.Declare());
+}
 
 ExitCode RunEnv(const Args& args) {
   EnvArgs env;

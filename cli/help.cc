@@ -31,7 +31,10 @@ std::string MarkdownPage() {
 
 }  // namespace
 
-std::string HelpHelp() { return HelpArgs().Declare()->help(); }
+std::string HelpHelp() {
+  HelpArgs args;
+  return HelpText(*args.Declare());
+}
 
 ExitCode RunHelp(const Args& args) {
   HelpArgs help;

@@ -34,9 +34,12 @@ struct InspectArgs {
     app->add_option("PATH", paths, "tensor file, checkpoint, folder, HDF5 file")
         ->type_name("...")
         ->required();
-    app->add_option("--only", only, "only names that match this pattern of * ? and [...]")->type_name("GLOB");
-    app->add_flag("--stats", stats, "min, max, mean, std, norm and counts of NaN, infinities and zeros");
-    app->add_flag("--crc", crc, "CRC-32 of the elements' bytes");
+    app->add_option("--only", only, "only names that match this pattern of * ? and [...]")
+        ->type_name("GLOB")
+        ->group("Listing");
+    app->add_flag("--stats", stats, "min, max, mean, std, norm and counts of NaN, infinities and zeros")
+        ->group("Listing");
+    app->add_flag("--crc", crc, "CRC-32 of the elements' bytes")->group("Listing");
     report.Declare(*app);
     app->add_flag("--csv", csv, "csv on standard output instead of a table")->group("Report");
     app->add_flag("--json", json, "JSON list, the same way")->group("Report");
@@ -265,7 +268,10 @@ Result<ExitCode> Inspect(const InspectArgs& args, Interrupt& interrupt) {
 
 }  // namespace
 
-std::string HelpInspect() { return InspectArgs().Declare()->help(); }
+std::string HelpInspect() {
+  InspectArgs args;
+  return HelpText(*args.Declare());
+}
 
 ExitCode RunInspect(const Args& words) {
   InspectArgs args;

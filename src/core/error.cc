@@ -39,6 +39,12 @@ constexpr bool InEnumOrder() {
 }
 static_assert(InEnumOrder());
 
+// The system's text for an errno often says what the table says.
+bool SameWords(std::string_view a, std::string_view b) {
+  const auto same_letter = [](char x, char y) { return (x | 0x20) == (y | 0x20); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_letter);
+}
+
 }  // namespace
 
 const ErrorInfo& Info(ErrorCode code) { return kErrorTable[static_cast<std::size_t>(code)]; }
@@ -47,7 +53,7 @@ std::string Error::Message() const {
   const ErrorInfo& info = Info(code);
   std::string text = where.empty() ? std::string() : where + ": ";
   text += info.says;
-  if (!detail.empty()) text += ": " + detail;
+  if (!detail.empty() && !SameWords(detail, info.says)) text += ": " + detail;
   return Printable(text) + " [" + std::string(info.key) + "]";
 }
 

@@ -22,11 +22,20 @@ std::string DtypeNote(const Question& q) {
   return fmt::format("dtype {} against {}", Name(q.pair.target->dtype), Name(q.pair.golden->dtype));
 }
 
+// As few digits as tell the stored value from its neighbours: those of a float, unless it is a double or an
+// integer.
+std::string ValueText(double value, Dtype dtype) {
+  const bool is_short = Class(dtype) == DtypeClass::kFloat && dtype != Dtype::kF64;
+  if (!is_short || value != value) return ShortestText(value);
+  return fmt::format("{}", static_cast<float>(value));
+}
+
 std::string WorstText(const Question& q) {
   const std::optional<WorstElement> worst = WorstOf(*q.pair.measures);
   if (!worst) return "";
   return fmt::format("; worst at {}: got {}, want {}", IndexText(worst->index, q.pair.target->shape),
-                     ShortestText(worst->got), ShortestText(worst->want));
+                     ValueText(worst->got, q.pair.target->dtype),
+                     ValueText(worst->want, q.pair.golden->dtype));
 }
 
 // "1 element is", "3 of 4096 elements are"

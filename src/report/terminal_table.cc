@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "core/text.h"
@@ -80,7 +81,14 @@ struct CellText {
   std::string operator()(bool value) const { return value ? "yes" : "no"; }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
   std::string operator()(std::uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return value != value ? "nan" : fmt::format("{:.4g}", value); }
+  std::string operator()(double value) const {
+    if (std::isnan(value)) return "nan";
+    std::string text = fmt::format("{:.4g}", value);
+    // A cosine of 0.99999 must not look like 1, nor 99.999 percent like all of them.
+    if (text == "1" && value < 1) return fmt::format("{:.6f}", std::floor(value * 1e6) / 1e6);
+    if (text == "100" && value < 100) return fmt::format("{:.4f}", std::floor(value * 1e4) / 1e4);
+    return text;
+  }
   std::string operator()(const std::string& text) const { return Printable(text); }
 };
 

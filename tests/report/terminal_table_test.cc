@@ -20,6 +20,16 @@ TEST(RenderTable, AlignsColumnsAndRoundsNumbers) {
             "longer    1e-30  12345\n");
 }
 
+TEST(RenderTable, NeverRoundsUpToAWholeOne) {
+  const std::vector<TableColumn> columns = {{"cosine"}, {"%"}};
+  const std::vector<TableRow> rows = {{{1.0, 100.0}}, {{0.99999, 99.9999}}, {{0.999999999, 99.99999999}}};
+  EXPECT_EQ(RenderTable(columns, rows, {}),
+            "  cosine        %\n"
+            "       1      100\n"
+            "0.999990  99.9999\n"
+            "0.999999  99.9999\n");
+}
+
 TEST(RenderTable, CutsNamesInTheMiddleAndSentencesAtTheEnd) {
   const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}, {"x"}, {"why", Cut::kEnd}};
   const std::vector<TableRow> rows = {
