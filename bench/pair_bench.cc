@@ -3,8 +3,8 @@
 //   pair_bench FOLDER          128 pairs of 4 MiB, every set of columns, and one pair of 4 GiB
 //   pair_bench FOLDER --small  the same with less data, to see that it works
 //
-// Prints a line a scenario: name, GB/s of plain reading, GB/s of comparing, their ratio. Two threads each. Medians of
-// rounds in which every scenario has its turn, so that a noisy moment falls on all alike.
+// Prints a line a scenario: name, GB/s of plain reading, GB/s of comparing, their ratio. Two threads each.
+// Medians of rounds in which every scenario has its turn, so that a noisy moment falls on all alike.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -57,7 +57,9 @@ struct Files {
   }
 };
 
-std::uint16_t ToBrain(float value) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16); }
+std::uint16_t ToBrain(float value) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+}
 // Good enough for normal numbers around one, which is all we make.
 std::uint16_t ToHalf(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -76,7 +78,8 @@ std::vector<std::byte> Values(Dtype dtype, std::size_t num_bytes, bool target) {
     const float golden = normal(random), noise = normal(random) * 1e-6f;
     const float value = target ? golden * (1 + (dtype == Dtype::kF32 ? noise : 1000 * noise)) : golden;
     const std::uint16_t narrow = dtype == Dtype::kF16 ? ToHalf(value) : ToBrain(value);
-    std::memcpy(bytes.data() + i * item, dtype == Dtype::kF32 ? static_cast<const void*>(&value) : &narrow, item);
+    std::memcpy(bytes.data() + i * item, dtype == Dtype::kF32 ? static_cast<const void*>(&value) : &narrow,
+                item);
   }
   for (std::size_t at = period * item; at < num_bytes; at += period * item) {
     std::memcpy(bytes.data() + at, bytes.data(), std::min(period * item, num_bytes - at));
@@ -84,7 +87,8 @@ std::vector<std::byte> Values(Dtype dtype, std::size_t num_bytes, bool target) {
   return bytes;
 }
 
-Files MakeFiles(const std::filesystem::path& folder, Dtype dtype, std::size_t num_pairs, std::size_t num_bytes) {
+Files MakeFiles(const std::filesystem::path& folder, Dtype dtype, std::size_t num_pairs,
+                std::size_t num_bytes) {
   Files files;
   for (const bool target : {true, false}) {
     const std::vector<std::byte> bytes = Values(dtype, num_bytes, target);
@@ -139,7 +143,8 @@ bool AgreesWithASimpleLoop(const Files& files, const Scenario& scenario) {
 }
 
 double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -176,9 +181,11 @@ int Run(const std::filesystem::path& folder, bool small) {
     }
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
       double bytes = 0;
-      for (const std::string& file : files[i].all()) bytes += static_cast<double>(std::filesystem::file_size(file));
+      for (const std::string& file : files[i].all())
+        bytes += static_cast<double>(std::filesystem::file_size(file));
       const double read = Median(reading[i]), compare = Median(comparing[i]);
-      std::printf("%s|%.2f|%.2f|%.2f\n", scenarios[i]->name, bytes / read / 1e9, bytes / compare / 1e9, read / compare);
+      std::printf("%s|%.2f|%.2f|%.2f\n", scenarios[i]->name, bytes / read / 1e9, bytes / compare / 1e9,
+                  read / compare);
       std::fflush(stdout);
     }
     for (const Files& set : files) {

@@ -19,8 +19,8 @@ inline double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Maps each file and adds up its 64-bit words, the files cut into windows that the threads take in turn. Gives the sum,
-// so that no compiler can leave the reading out.
+// Maps each file and adds up its 64-bit words, the files cut into windows that the threads take in turn.
+// Gives the sum, so that no compiler can leave the reading out.
 inline std::uint64_t ReadPlainly(const std::vector<std::string>& files, int num_threads) {
   constexpr std::size_t kWindowBytes = std::size_t{4} << 20;
   struct Window {

@@ -1,4 +1,5 @@
-// Every element type we read, in one list. The enum, the names, the sizes and the only switch are made from it.
+// Every element type we read, in one list. The enum, the names, the sizes and the only switch are made from
+// it.
 #pragma once
 
 #include <complex>
@@ -11,13 +12,27 @@
 namespace vernier {
 
 // Storage types of the formats that C++20 has no type for. Only src/measure gives them a value.
-struct Float16 { std::uint16_t bits; };
-struct BFloat16 { std::uint16_t bits; };
-struct Float8E4M3FN { std::uint8_t bits; };
-struct Float8E5M2 { std::uint8_t bits; };
-struct Float8E4M3FNUZ { std::uint8_t bits; };
-struct Float8E5M2FNUZ { std::uint8_t bits; };
-struct Bool { std::uint8_t bits; };
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+struct Float8E4M3FN {
+  std::uint8_t bits;
+};
+struct Float8E5M2 {
+  std::uint8_t bits;
+};
+struct Float8E4M3FNUZ {
+  std::uint8_t bits;
+};
+struct Float8E5M2FNUZ {
+  std::uint8_t bits;
+};
+struct Bool {
+  std::uint8_t bits;
+};
 
 enum class DtypeClass { kFloat, kSigned, kUnsigned, kBool, kComplex };
 

@@ -1,7 +1,8 @@
-// measure: tensors -> sums, counts and extremes, each byte read once. Metrics are derived from these afterwards.
+// measure: tensors -> sums, counts and extremes, each byte read once. Metrics are derived from these
+// afterwards.
 //
-// Results depend on the bytes alone: not on the number of threads, not on the instruction set. Sums are double, kept
-// in 8 virtual lanes per block, blocks added in order within a chunk, chunks merged in order.
+// Results depend on the bytes alone: not on the number of threads, not on the instruction set. Sums are
+// double, kept in 8 virtual lanes per block, blocks added in order within a chunk, chunks merged in order.
 #pragma once
 
 #include <array>
@@ -32,9 +33,13 @@ enum class Group : std::uint32_t {
 class Groups {
  public:
   constexpr Groups() = default;
-  constexpr Groups(Group group) : bits_(static_cast<std::uint32_t>(group)) {}  // NOLINT(google-explicit-constructor)
+  constexpr Groups(Group group)
+      : bits_(static_cast<std::uint32_t>(group)) {}  // NOLINT(google-explicit-constructor)
   constexpr bool Has(Group group) const { return (bits_ & static_cast<std::uint32_t>(group)) != 0; }
-  friend constexpr Groups operator|(Groups a, Groups b) { a.bits_ |= b.bits_; return a; }
+  friend constexpr Groups operator|(Groups a, Groups b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
 
  private:
   std::uint32_t bits_ = 0;
@@ -48,15 +53,17 @@ enum class Relative {
   kMsprobeCurrent,  // the same in at least float32, with that type's machine epsilon
 };
 
-// What the pre-check standards define by numbers; t is the device's value, g the bench's. Elements are special (not
-// finite on a side, after g was converted to the target's dtype), small (|g| <= small_value) or normal.
+// What the pre-check standards define by numbers; t is the device's value, g the bench's. Elements are
+// special (not finite on a side, after g was converted to the target's dtype), small (|g| <= small_value) or
+// normal.
 struct PrecheckOptions {
-  double epsilon = 0x1p-23;        // added to |g| in relative errors
+  double epsilon = 0x1p-23;  // added to |g| in relative errors
   double small_value = 0x1p-14;
   double small_atol = 0x1p-30;
   double rtol = 0x1p-20;
   double largest_finite = 3.4028234663852886e38;  // of the target's dtype: infinities count as this
-  // Units in the last place: |t - g| * 2^(mantissa_bits - exponent of g), the exponent not below min_exponent.
+  // Units in the last place: |t - g| * 2^(mantissa_bits - exponent of g), the exponent not below
+  // min_exponent.
   int mantissa_bits = 23, min_exponent = -126;
   double ulp_limit = 32;
 };
@@ -65,9 +72,10 @@ PrecheckOptions ManualPrecheckOptions(Dtype device, Dtype bench);
 
 struct PrecheckMeasures {
   std::uint64_t num_special = 0, num_special_mismatches = 0;
-  std::uint64_t num_small = 0, num_small_errors = 0;                 // |d| > small_atol
-  std::uint64_t num_normal = 0, num_normal_errors = 0;               // relative error > rtol
-  std::uint64_t num_below_1e2 = 0, num_below_1e3 = 0, num_below_1e4 = 0;  // relative error < 1/100, … over all elements
+  std::uint64_t num_small = 0, num_small_errors = 0;    // |d| > small_atol
+  std::uint64_t num_normal = 0, num_normal_errors = 0;  // relative error > rtol
+  std::uint64_t num_below_1e2 = 0, num_below_1e3 = 0,
+                num_below_1e4 = 0;  // relative error < 1/100, … over all elements
   std::uint64_t num_target_greater = 0, num_target_less = 0;
   double normal_sum_sq_diff = 0, normal_max_relative = 0, normal_sum_relative = 0;
   double max_ulp = 0, sum_ulp = 0;  // NaN when any element's is
@@ -91,10 +99,10 @@ struct MeasureOptions {
 struct TensorStats {
   std::uint64_t num_elements = 0;
   std::uint64_t num_nan = 0, num_pos_inf = 0, num_neg_inf = 0, num_zero = 0, num_denormal = 0;
-  double finite_min = 0, finite_max = 0;   // 0 when nothing is finite; see num_finite()
+  double finite_min = 0, finite_max = 0;  // 0 when nothing is finite; see num_finite()
   double finite_sum = 0, finite_sum_sq = 0;
-  double centered_sum_sq = 0;              // sum of (x - mean)^2 over finite elements; not measured in pairs
-  std::uint32_t crc32 = 0;                 // of the raw bytes; only when asked for
+  double centered_sum_sq = 0;  // sum of (x - mean)^2 over finite elements; not measured in pairs
+  std::uint32_t crc32 = 0;     // of the raw bytes; only when asked for
 
   std::uint64_t num_finite() const { return num_elements - num_nan - num_pos_inf - num_neg_inf; }
   // As torch reduces: NaN wins, infinities count. NaN for an empty tensor.
@@ -106,15 +114,15 @@ struct TensorStats {
   double Std() const;  // with N - 1; NaN with fewer than two elements or anything not finite
 };
 
-// One pair. Elements that are not finite on either side take part in the counts of special values only; for every sum,
-// extreme and count below that they stand as zero on both sides.
+// One pair. Elements that are not finite on either side take part in the counts of special values only; for
+// every sum, extreme and count below that they stand as zero on both sides.
 struct PairMeasures {
   std::uint64_t num_elements = 0;
   // kDiff
   double dot = 0, sum_sq_target = 0, sum_sq_golden = 0;
   double sum_sq_diff = 0, sum_abs_diff = 0, sum_diff = 0;
   double max_abs_diff = 0;
-  std::uint64_t max_abs_diff_index = 0;          // first element that has it
+  std::uint64_t max_abs_diff_index = 0;  // first element that has it
   double max_abs_diff_target = 0, max_abs_diff_golden = 0;
   std::uint64_t num_both_nan = 0, num_both_same_inf = 0, num_opposite_inf = 0;
   std::uint64_t num_nan_target_only = 0, num_nan_golden_only = 0;   // NaN against a number or an infinity
@@ -125,11 +133,11 @@ struct PairMeasures {
   TensorStats target, golden;
   // kRelative
   double max_relative = 0, sum_relative = 0;
-  bool relative_has_nan = false;  // half precision divides 0 by 0
+  bool relative_has_nan = false;                                         // half precision divides 0 by 0
   std::uint64_t num_relative_below_1e3 = 0, num_relative_below_5e3 = 0;  // < 0.001, < 0.005
   // kClose
-  double rtol = 0, atol = 0;  // the ones used
-  std::uint64_t num_close = 0;            // finite elements, and equal special values
+  double rtol = 0, atol = 0;    // the ones used
+  std::uint64_t num_close = 0;  // finite elements, and equal special values
   std::uint64_t num_target_greater = 0, num_target_less = 0;
   // kUlp
   bool has_ulp = false;
@@ -140,7 +148,7 @@ struct PairMeasures {
   // kPrecheck
   PrecheckMeasures precheck;
 
-  std::uint64_t num_special() const;            // positions that are not finite on at least one side
+  std::uint64_t num_special() const;  // positions that are not finite on at least one side
   std::uint64_t num_special_mismatches() const;
   double Cosine() const;  // both all zero: 1; one all zero: 0; NaN when a square overflowed
   double Rmse() const;
@@ -149,7 +157,9 @@ struct PairMeasures {
   double Bias() const;
   double MeanUlp() const;
   // kClose, by value: NaN equals NaN here, -0 equals 0.
-  std::uint64_t num_unequal() const { return num_target_greater + num_target_less + num_special_mismatches(); }
+  std::uint64_t num_unequal() const {
+    return num_target_greater + num_target_less + num_special_mismatches();
+  }
 };
 
 struct StatsOptions {
@@ -158,12 +168,13 @@ struct StatsOptions {
 };
 
 // Fails when the shapes differ in their number of elements, or when a file changed while it was read.
-Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& golden, const MeasureOptions& options);
+Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& golden,
+                                 const MeasureOptions& options);
 Result<TensorStats> MeasureTensor(const TensorView& tensor, const StatsOptions& options);
 std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);  // zlib's
 
-// Many at once. Work is one queue of chunks over all pairs, so that one huge pair and many tiny ones both keep every
-// core busy, and memory stays bounded by the chunks in flight.
+// Many at once. Work is one queue of chunks over all pairs, so that one huge pair and many tiny ones both
+// keep every core busy, and memory stays bounded by the chunks in flight.
 struct LoadedPair {
   TensorView target, golden;
 };
@@ -171,21 +182,22 @@ struct MeasureProgress {
   std::uint64_t items_done = 0, bytes_done = 0;
 };
 struct BatchHooks {
-  std::stop_token stop;                                     // the rest is left undone when it is asked to stop
+  std::stop_token stop;  // the rest is left undone when it is asked to stop
   std::function<void(const MeasureProgress&)> on_progress;  // from worker threads, one at a time
 };
 using LoadPair = std::function<Result<LoadedPair>(std::size_t index)>;  // called concurrently
 // Called once for each index, in index order, one at a time.
 using PairSink = std::function<void(std::size_t index, const Result<PairMeasures>& measures)>;
-void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOptions& options, const PairSink& sink,
-                  const BatchHooks& hooks = {});
+void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOptions& options,
+                  const PairSink& sink, const BatchHooks& hooks = {});
 
 using LoadTensor = std::function<Result<TensorView>(std::size_t index)>;
 using StatsSink = std::function<void(std::size_t index, const Result<TensorStats>& stats)>;
 void MeasureTensors(std::size_t num_tensors, const LoadTensor& load, const StatsOptions& options,
                     const StatsSink& sink, const BatchHooks& hooks = {});
 
-// The instruction set in use, e.g. "AVX3"; VERNIER_TARGET in the environment forces one ("SCALAR" is the plain loop).
+// The instruction set in use, e.g. "AVX3"; VERNIER_TARGET in the environment forces one ("SCALAR" is the
+// plain loop).
 std::string_view ActiveTargetName();
 
 struct Tolerance {

@@ -17,19 +17,19 @@ struct ReadOptions {
   int num_threads = 0;  // for opening the files of a folder; 0: one per core
 };
 
-// A read-only index of the named tensors under one path: a tensor file (.npy, .npz, .pt, .pth, .safetensors, .h5,
-// …), a sharded checkpoint (model.safetensors.index.json or a folder of them), or a folder of any of these, searched
-// recursively in sorted order. Formats are told by content, not by name. Opening reads headers only. Cheap to copy.
-// Thread-compatible: const methods may run concurrently.
+// A read-only index of the named tensors under one path: a tensor file (.npy, .npz, .pt, .pth, .safetensors,
+// .h5, …), a sharded checkpoint (model.safetensors.index.json or a folder of them), or a folder of any of
+// these, searched recursively in sorted order. Formats are told by content, not by name. Opening reads
+// headers only. Cheap to copy. Thread-compatible: const methods may run concurrently.
 //
-// Names: in a single file the name inside the file (a bare tensor has the file's stem); in a folder the relative
-// path without its extension (kept where two files differ only in it), then, for files whose tensors have names, ':'
-// and the name inside. A folder whose only tensor file is a safetensors checkpoint, sharded or not, is that checkpoint
-// and has its names.
+// Names: in a single file the name inside the file (a bare tensor has the file's stem); in a folder the
+// relative path without its extension (kept where two files differ only in it), then, for files whose tensors
+// have names, ':' and the name inside. A folder whose only tensor file is a safetensors checkpoint, sharded
+// or not, is that checkpoint and has its names.
 class Dump {
  public:
-  // Fails only when nothing at `path` is a dump. A damaged file or tensor stays in the index and gives its error
-  // from Load(), so one bad file costs one row.
+  // Fails only when nothing at `path` is a dump. A damaged file or tensor stays in the index and gives its
+  // error from Load(), so one bad file costs one row.
   static Result<Dump> Open(const std::filesystem::path& path, const ReadOptions& options = {});
 
   const std::filesystem::path& path() const;

@@ -1,5 +1,5 @@
-// Errors are values. Result<T> holds either a T or an Error; functions that can fail return it, and nothing under
-// src/ throws, prints or exits. Has the members of C++23's std::expected that we use.
+// Errors are values. Result<T> holds either a T or an Error; functions that can fail return it, and nothing
+// under src/ throws, prints or exits. Has the members of C++23's std::expected that we use.
 #pragma once
 
 #include <cassert>
@@ -35,9 +35,9 @@ enum class ErrorCode {
 // One row of the error table: what the code means to a user and what to do next.
 struct ErrorInfo {
   ErrorCode code;
-  std::string_view key;    // stable, upper case, for scripts
-  std::string_view says;   // completes "<where>: <says>"
-  std::string_view try_;   // the next step; may be empty
+  std::string_view key;   // stable, upper case, for scripts
+  std::string_view says;  // completes "<where>: <says>"
+  std::string_view try_;  // the next step; may be empty
 };
 
 const ErrorInfo& Info(ErrorCode code);
@@ -60,8 +60,10 @@ struct Done {};
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -87,16 +89,17 @@ class [[nodiscard]] Result {
 #define VN_CONCAT_INNER(a, b) a##b
 #define VN_CONCAT(a, b) VN_CONCAT_INNER(a, b)
 
-// Evaluates an expression that gives a Result; returns its Error from the calling function, or binds its value.
+// Evaluates an expression that gives a Result; returns its Error from the calling function, or binds its
+// value.
 #define VN_ASSIGN_OR_RETURN(lhs, expression) \
   VN_ASSIGN_OR_RETURN_IMPL(VN_CONCAT(vn_result_, __LINE__), lhs, expression)
-#define VN_ASSIGN_OR_RETURN_IMPL(result, lhs, expression)  \
-  auto result = (expression);                              \
-  if (!result) return std::move(result).error();           \
+#define VN_ASSIGN_OR_RETURN_IMPL(result, lhs, expression) \
+  auto result = (expression);                             \
+  if (!result) return std::move(result).error();          \
   lhs = std::move(result).value()
 
-#define VN_RETURN_IF_ERROR(expression)                                        \
-  do {                                                                        \
+#define VN_RETURN_IF_ERROR(expression)                                                  \
+  do {                                                                                  \
     if (auto vn_result = (expression); !vn_result) return std::move(vn_result).error(); \
   } while (false)
 

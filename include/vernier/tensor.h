@@ -33,7 +33,8 @@ struct TensorInfo {
   std::uint64_t num_bytes() const { return num_elements * ItemBytes(dtype); }
 };
 
-// The elements of one tensor: C order, little endian, possibly unaligned. Keeps its memory alive; cheap to copy.
+// The elements of one tensor: C order, little endian, possibly unaligned. Keeps its memory alive; cheap to
+// copy.
 struct TensorView {
   Dtype dtype = Dtype::kF32;
   Shape shape;

@@ -40,13 +40,16 @@ void OnBusError(int signal_number, siginfo_t* info, void* context) {
     const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
     if (begin <= 1 || address < begin || address >= slot.end.load(std::memory_order_acquire)) continue;
     void* page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
-    if (mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) break;
+    if (mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+      break;
     slot.faulted.store(true, std::memory_order_release);
     return;
   }
-  if (previous_handler.sa_flags & SA_SIGINFO) return previous_handler.sa_sigaction(signal_number, info, context);
+  if (previous_handler.sa_flags & SA_SIGINFO)
+    return previous_handler.sa_sigaction(signal_number, info, context);
   if (previous_handler.sa_handler == SIG_DFL || previous_handler.sa_handler == SIG_IGN) {
-    signal(SIGBUS, SIG_DFL);  // the fault happens again on return and ends the process as it would have without us
+    signal(SIGBUS,
+           SIG_DFL);  // the fault happens again on return and ends the process as it would have without us
     return;
   }
   previous_handler.sa_handler(signal_number);
@@ -81,9 +84,9 @@ int TakeFaultSlot(const std::byte* data, std::size_t size_bytes) {
 }
 
 Error ErrnoError(const std::filesystem::path& path, int error_number) {
-  const ErrorCode code = error_number == ENOENT || error_number == ENOTDIR  ? ErrorCode::kNotFound
+  const ErrorCode code = error_number == ENOENT || error_number == ENOTDIR ? ErrorCode::kNotFound
                          : error_number == EACCES || error_number == EPERM ? ErrorCode::kNoPermission
-                                                                            : ErrorCode::kIo;
+                                                                           : ErrorCode::kIo;
   return Error{code, path.string(), std::generic_category().message(error_number)};
 }
 
@@ -92,7 +95,9 @@ class Descriptor {
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { if (fd_ >= 0) close(fd_); }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
   int get() const { return fd_; }
 
  private:

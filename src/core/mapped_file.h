@@ -15,9 +15,10 @@ namespace vernier {
 
 // Small files are read into memory, larger ones are mapped. Thread-safe after opening.
 //
-// A mapped file may shrink under us. Touching the lost pages would kill the process with SIGBUS; a handler installed
-// with the first mapping puts zero pages there instead and marks the file, so whoever read it must ask changed()
-// before trusting what was read. Faults outside our mappings go to the handler that was there before.
+// A mapped file may shrink under us. Touching the lost pages would kill the process with SIGBUS; a handler
+// installed with the first mapping puts zero pages there instead and marks the file, so whoever read it must
+// ask changed() before trusting what was read. Faults outside our mappings go to the handler that was there
+// before.
 class MappedFile {
  public:
   static Result<FileRef> Open(const std::filesystem::path& path);
@@ -35,15 +36,16 @@ class MappedFile {
   // True once bytes that were there at opening could not be read any more.
   bool changed() const;
 
-  // Hints, never needed for correctness. `data` lies in bytes(); both ignore memory-resident files. Fetch maps the
-  // pages of a window in one go instead of one fault each; Release lets go of them so that resident memory stays
-  // bounded by the windows in flight.
+  // Hints, never needed for correctness. `data` lies in bytes(); both ignore memory-resident files. Fetch
+  // maps the pages of a window in one go instead of one fault each; Release lets go of them so that resident
+  // memory stays bounded by the windows in flight.
   void Fetch(std::span<const std::byte> window) const;
   void Release(std::span<const std::byte> window) const;
 
  private:
   MappedFile() = default;
-  static MappedFile* InMemory(std::vector<std::byte> bytes, std::filesystem::path name, std::int64_t modified_ns);
+  static MappedFile* InMemory(std::vector<std::byte> bytes, std::filesystem::path name,
+                              std::int64_t modified_ns);
 
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;

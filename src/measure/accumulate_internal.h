@@ -7,7 +7,8 @@
 
 namespace vernier::internal {
 
-// The unit of work of a thread. Fixed, because chunks are merged one by one and sums depend on where they are cut.
+// The unit of work of a thread. Fixed, because chunks are merged one by one and sums depend on where they are
+// cut.
 inline constexpr std::uint64_t kChunkNumbers = std::uint64_t{1} << 18;
 
 enum class RelativeKind { kNone, kFloor, kOwnType, kDouble, kHalf };
@@ -16,7 +17,7 @@ enum class RelativeKind { kNone, kFloor, kOwnType, kDouble, kHalf };
 struct PairPlan {
   Reader target, golden;
   bool work_double = false;
-  bool is_complex = false;  // indexes count elements, not numbers
+  bool is_complex = false;      // indexes count elements, not numbers
   bool exact_integers = false;  // both sides 64-bit integers: double may not tell them apart
   RelativeKind relative = RelativeKind::kNone;
   double epsilon = 0;
@@ -29,7 +30,8 @@ struct PairPlan {
 Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, const MeasureOptions& options);
 
 // Measures the numbers [first, first + count) of a pair.
-PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::uint64_t count);
+PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std::uint64_t first,
+                              std::uint64_t count);
 // `next` covers the numbers right after ours. Always called in chunk order.
 void Merge(PairMeasures& measures, const PairMeasures& next);
 
@@ -44,17 +46,19 @@ template <class W>
 void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, SpecialBlock<W>& block,
                   PairMeasures& measures);
 
-// `centered` also measures what the standard deviation needs; `min_normal` > 0 also counts zeros and denormals.
+// `centered` also measures what the standard deviation needs; `min_normal` > 0 also counts zeros and
+// denormals.
 template <class W>
-void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered, double min_normal,
-                   TensorStats& stats);
-TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first, std::uint64_t count);
+void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered,
+                   double min_normal, TensorStats& stats);
+TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
+                               std::uint64_t count);
 void Merge(TensorStats& stats, const TensorStats& next);
 
 // The pre-check standards' measures of a block; values are not replaced where they are special.
 template <class W>
-void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype, const PrecheckOptions& options,
-                      PrecheckMeasures& measures);
+void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype,
+                      const PrecheckOptions& options, PrecheckMeasures& measures);
 void Merge(PrecheckMeasures& measures, const PrecheckMeasures& next);
 
 }  // namespace vernier::internal

@@ -29,7 +29,8 @@ class Window {
  public:
   Window(const TensorView& view, const Reader& reader, std::uint64_t first, std::uint64_t count)
       : file_(view.file.get()),
-        bytes_(view.data + reader.OffsetBytes(first), reader.OffsetBytes(first + count) - reader.OffsetBytes(first)) {
+        bytes_(view.data + reader.OffsetBytes(first),
+               reader.OffsetBytes(first + count) - reader.OffsetBytes(first)) {
     if (file_ != nullptr) file_->Fetch(bytes_);
   }
   Window(const Window&) = delete;
@@ -68,7 +69,8 @@ class PairTask {
   std::uint64_t RunChunk(std::uint64_t k) {
     const std::uint64_t first = k * kChunkNumbers;
     const std::uint64_t count = std::min(kChunkNumbers, plan_.target.num_numbers - first);
-    const Window target(pair_.target, plan_.target, first, count), golden(pair_.golden, plan_.golden, first, count);
+    const Window target(pair_.target, plan_.target, first, count),
+        golden(pair_.golden, plan_.golden, first, count);
     chunks_[k] = MeasurePairChunk(plan_, ActiveKernels(), first, count);
     return target.bytes().size() + golden.bytes().size();
   }
@@ -98,7 +100,8 @@ class StatsTask {
   using Output = TensorStats;
 
   StatsTask(TensorView view, const StatsOptions& options)
-      : view_(std::move(view)), crc32_(options.crc32),
+      : view_(std::move(view)),
+        crc32_(options.crc32),
         reader_(internal::MakeReader(view_.dtype, view_.data, view_.num_elements, false, false)),
         chunks_(NumChunks(reader_.num_numbers)) {}
 
@@ -141,8 +144,8 @@ auto ProgressOf(const BatchHooks& hooks) -> typename ChunkQueue<Task>::OnProgres
 // One task on the calling thread, unless it is worth more.
 template <class Task>
 Result<typename Task::Output> RunOne(std::unique_ptr<Task> task, int num_threads) {
-  const auto threads = static_cast<int>(
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(internal::NumThreads(num_threads)), task->num_chunks()));
+  const auto threads = static_cast<int>(std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(internal::NumThreads(num_threads)), task->num_chunks()));
   Result<typename Task::Output> output = Error{ErrorCode::kInternal, "", "nothing was measured"};
   ChunkQueue<Task> queue(
       1, [&](std::size_t) -> Result<std::unique_ptr<Task>> { return std::move(task); },
@@ -157,7 +160,8 @@ std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
   return libdeflate_crc32(crc, bytes.data(), bytes.size());
 }
 
-Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& golden, const MeasureOptions& options) {
+Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& golden,
+                                 const MeasureOptions& options) {
   VN_ASSIGN_OR_RETURN(std::unique_ptr<PairTask> task, PairTask::Open({target, golden}, options));
   return RunOne(std::move(task), options.num_threads);
 }
@@ -166,8 +170,8 @@ Result<TensorStats> MeasureTensor(const TensorView& tensor, const StatsOptions& 
   return RunOne(std::make_unique<StatsTask>(tensor, options), options.num_threads);
 }
 
-void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOptions& options, const PairSink& sink,
-                  const BatchHooks& hooks) {
+void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOptions& options,
+                  const PairSink& sink, const BatchHooks& hooks) {
   const auto open = [&](std::size_t index) -> Result<std::unique_ptr<PairTask>> {
     VN_ASSIGN_OR_RETURN(LoadedPair pair, load(index));
     return PairTask::Open(std::move(pair), options);

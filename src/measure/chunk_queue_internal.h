@@ -22,11 +22,11 @@ inline int NumThreads(int asked) {
   return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-// Task has: using Output; std::uint64_t num_chunks() const (at least 1); std::uint64_t RunChunk(k), giving the bytes it
-// read; Result<Output> Finish(), called once after all chunks.
+// Task has: using Output; std::uint64_t num_chunks() const (at least 1); std::uint64_t RunChunk(k), giving
+// the bytes it read; Result<Output> Finish(), called once after all chunks.
 //
-// Threads help the oldest task that still has chunks before they open a new one, so few tasks are open at a time.
-// Outputs are delivered in task order.
+// Threads help the oldest task that still has chunks before they open a new one, so few tasks are open at a
+// time. Outputs are delivered in task order.
 template <class Task>
 class ChunkQueue {
  public:
@@ -35,7 +35,10 @@ class ChunkQueue {
   using OnProgress = std::function<void(std::uint64_t tasks_done, std::uint64_t bytes_done)>;
 
   ChunkQueue(std::size_t num_tasks, Open open, Sink sink, OnProgress on_progress, std::stop_token stop)
-      : num_tasks_(num_tasks), open_(std::move(open)), sink_(std::move(sink)), on_progress_(std::move(on_progress)),
+      : num_tasks_(num_tasks),
+        open_(std::move(open)),
+        sink_(std::move(sink)),
+        on_progress_(std::move(on_progress)),
         stop_(std::move(stop)) {}
 
   void Run(int num_threads) {

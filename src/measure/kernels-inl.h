@@ -1,5 +1,6 @@
-// The SIMD loops, compiled once for each instruction set by kernels.cc. Two rules keep every set to the same bits:
-// sums run in kNumLanes virtual lanes, in passes when a register has fewer; and no multiply-add is fused.
+// The SIMD loops, compiled once for each instruction set by kernels.cc. Two rules keep every set to the same
+// bits: sums run in kNumLanes virtual lanes, in passes when a register has fewer; and no multiply-add is
+// fused.
 #include <cstddef>
 #include <cstdint>
 
@@ -21,7 +22,8 @@ HWY_INLINE V64 LoadWide(D64 d, const float* from) {
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D64>(), from));
 }
 
-// Calls body(first, step) for each group of lanes that fits a register: elements first, first + step, … below `whole`.
+// Calls body(first, step) for each group of lanes that fits a register: elements first, first + step, … below
+// `whole`.
 template <class Body>
 HWY_INLINE void ForEachLaneGroup(Body&& body) {
   const D64 d;
@@ -181,13 +183,17 @@ void Zeros(const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
   plain::Zeros(x, i, n, min_normal, out);
 }
 
-// The part that RelativeIn and RelativeHalf share: extremes and counts of relative errors in registers of type D.
+// The part that RelativeIn and RelativeHalf share: extremes and counts of relative errors in registers of
+// type D.
 template <class D>
 struct RelativeCounter {
   using V = hn::Vec<D>;
   using T = hn::TFromD<D>;
   explicit RelativeCounter(D tag, double t1_value, double t5_value)
-      : d(tag), t1(hn::Set(d, static_cast<T>(t1_value))), t5(hn::Set(d, static_cast<T>(t5_value))), max(hn::Zero(d)) {}
+      : d(tag),
+        t1(hn::Set(d, static_cast<T>(t1_value))),
+        t5(hn::Set(d, static_cast<T>(t5_value))),
+        max(hn::Zero(d)) {}
   HWY_INLINE void Add(V relative) {
     max = hn::Max(max, relative);
     below_1e3 += hn::CountTrue(d, hn::Lt(relative, t1));
@@ -258,8 +264,10 @@ using VF = hn::Vec<DF>;
 using DI = hn::RebindToSigned<DF>;
 using DU = hn::RebindToUnsigned<DF>;
 
-// The x86 sets from AVX2 on convert halves in hardware, exactly as IEEE 754 says; elsewhere we do it with integers.
-#define VN_HAVE_HALF_CONVERSION (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
+// The x86 sets from AVX2 on convert halves in hardware, exactly as IEEE 754 says; elsewhere we do it with
+// integers.
+#define VN_HAVE_HALF_CONVERSION \
+  (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
 
 HWY_INLINE VF RoundToHalf(VF value) {
   const DF d;
@@ -293,7 +301,8 @@ void RelativeHalf(const float* t, const float* g, std::size_t n, RelativeLanes& 
     const VF relative = hn::Abs(RoundToHalf(hn::Div(RoundToHalf(hn::Sub(a, b)), b)));
     const auto nan = hn::IsNaN(relative);
     has_nan |= !hn::AllFalse(d, nan);
-    // A NaN would stop Max from working; minus one is neither the largest nor, once ruled out, below a threshold.
+    // A NaN would stop Max from working; minus one is neither the largest nor, once ruled out, below a
+    // threshold.
     counter.max = hn::Max(counter.max, hn::IfThenZeroElse(nan, relative));
     counter.below_1e3 += hn::CountTrue(d, hn::Lt(relative, counter.t1));
     counter.below_5e3 += hn::CountTrue(d, hn::Lt(relative, counter.t5));
@@ -319,7 +328,8 @@ void WidenF16(const void* in, std::size_t n, float* out) {
     const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
     const auto scaled = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f)));
     const auto exponent = hn::Set(du, 0x7c00u);
-    const auto special = hn::IfThenElseZero(hn::Eq(hn::And(bits, exponent), exponent), hn::Set(du, 0x7f800000u));
+    const auto special =
+        hn::IfThenElseZero(hn::Eq(hn::And(bits, exponent), exponent), hn::Set(du, 0x7f800000u));
     const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
     hn::StoreU(hn::BitCast(d, hn::Or(hn::Or(scaled, special), sign)), d, out + i);
 #endif
@@ -350,12 +360,14 @@ void WidenF32(const void* in, std::size_t n, double* out) {
   plain::WidenF32(in, i, n, out);
 }
 
-// Distances on the number line fit 32 bits without sign for both widths; their sum over a block is kept as low and
-// high halves so that a 32-bit lane cannot overflow.
+// Distances on the number line fit 32 bits without sign for both widths; their sum over a block is kept as
+// low and high halves so that a 32-bit lane cannot overflow.
 struct UlpCounter {
   explicit UlpCounter(std::uint64_t threshold)
       : limit(hn::Set(DU(), static_cast<std::uint32_t>(threshold > 0xffffffffu ? 0xffffffffu : threshold))),
-        max(hn::Zero(DU())), low(max), high(max) {}
+        max(hn::Zero(DU())),
+        low(max),
+        high(max) {}
   template <int kSignBit>
   static HWY_INLINE hn::Vec<DI> OnNumberLine(hn::Vec<DU> bits) {
     const DI di;
@@ -409,7 +421,8 @@ void Ulp32(const void* t, const void* g, std::size_t n, std::uint64_t threshold,
   const std::size_t step = hn::Lanes(du);
   std::size_t i = 0;
   for (; i + step <= n; i += step) {
-    counter.Add(UlpCounter::OnNumberLine<31>(hn::LoadU(du, a + i)), UlpCounter::OnNumberLine<31>(hn::LoadU(du, b + i)));
+    counter.Add(UlpCounter::OnNumberLine<31>(hn::LoadU(du, a + i)),
+                UlpCounter::OnNumberLine<31>(hn::LoadU(du, b + i)));
   }
   counter.Finish(out);
   plain::Ulp<std::uint32_t>(t, g, i, n, threshold, out);
@@ -418,11 +431,23 @@ void Ulp32(const void* t, const void* g, std::size_t n, std::uint64_t threshold,
 template <class T>
 constexpr TypedKernels<T> kTyped = {
     {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
-    Stats<T>, Centered<T>, Zeros<T>, RelativeOwn<T>, RelativeDouble<T>, Thresholds<T>};
+    Stats<T>,
+    Centered<T>,
+    Zeros<T>,
+    RelativeOwn<T>,
+    RelativeDouble<T>,
+    Thresholds<T>};
 
 const Kernels* Table() {
-  static const Kernels table = {hwy::TargetName(HWY_TARGET), kTyped<float>, kTyped<double>, WidenF16, WidenBF16,
-                                WidenF32, RelativeHalf, Ulp16, Ulp32};
+  static const Kernels table = {hwy::TargetName(HWY_TARGET),
+                                kTyped<float>,
+                                kTyped<double>,
+                                WidenF16,
+                                WidenBF16,
+                                WidenF32,
+                                RelativeHalf,
+                                Ulp16,
+                                Ulp32};
   return &table;
 }
 

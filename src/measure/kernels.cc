@@ -41,7 +41,8 @@ const Kernels* Named(std::string_view name) {
 
 std::vector<std::string_view> AvailableTargets() {
   std::vector<std::string_view> names;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) names.push_back(hwy::TargetName(target));
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
+    names.push_back(hwy::TargetName(target));
   names.push_back(PlainKernels().name);
   return names;
 }

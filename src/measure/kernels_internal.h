@@ -1,9 +1,9 @@
-// The loops over elements, as a table of functions: one table for each instruction set, and one of plain loops that
-// any reader can check by eye. Every table gives the same bits for the same input.
+// The loops over elements, as a table of functions: one table for each instruction set, and one of plain
+// loops that any reader can check by eye. Every table gives the same bits for the same input.
 //
-// A kernel sees one block: kBlockElements at most, so that a block read by several kernels comes from memory once and
-// from the L1 cache after that. Values are float or double already (widened from what the file holds), and finite:
-// measure.cc replaces what is not.
+// A kernel sees one block: kBlockElements at most, so that a block read by several kernels comes from memory
+// once and from the L1 cache after that. Values are float or double already (widened from what the file
+// holds), and finite: measure.cc replaces what is not.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace vernier::internal {
 
 inline constexpr std::size_t kBlockElements = 2048;
 
-// Sums are spread over this many lanes whatever the width of the machine's registers: element i of a block is added
-// to lane i % kNumLanes, and Sum() adds the lanes up.
+// Sums are spread over this many lanes whatever the width of the machine's registers: element i of a block is
+// added to lane i % kNumLanes, and Sum() adds the lanes up.
 inline constexpr std::size_t kNumLanes = 8;
 
 struct Lanes {
@@ -48,8 +48,9 @@ struct CloseCounts {
   std::uint64_t close = 0, greater = 0, less = 0;
 };
 
-// What one walk over a block of a pair gives; t: target, g: golden, d = t - g. The parts beyond the differences share
-// its loads and conversions, which is why they are not kernels of their own. A bit each, any combination:
+// What one walk over a block of a pair gives; t: target, g: golden, d = t - g. The parts beyond the
+// differences share its loads and conversions, which is why they are not kernels of their own. A bit each,
+// any combination:
 enum PairParts : unsigned {
   kPartStats = 1,     // sum_t, sum_g, min and max of both
   kPartRelative = 2,  // |d| / max(|g|, floor), in double
@@ -82,7 +83,8 @@ struct ZeroCounts {
 // Functions that exist for both work types, T = float and double.
 template <class T>
 struct TypedKernels {
-  void (*pair[kNumPartSets])(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out);
+  void (*pair[kNumPartSets])(const T* t, const T* g, std::size_t n, const PairParameters& parameters,
+                             PairLanes& out);
   void (*stats)(const T* x, std::size_t n, StatsLanes& out);
   void (*centered)(const T* x, std::size_t n, double mean, Lanes& sum_sq);
   // Denormal: not zero and smaller than min_normal, the stored type's smallest normal number.
@@ -110,8 +112,8 @@ struct Kernels {
 const Kernels& PlainKernels();
 const Kernels& ActiveKernels();
 
-// For tests and VERNIER_TARGET: the names that can be forced on this machine, best first, "PLAIN" last; empty name:
-// back to the best.
+// For tests and VERNIER_TARGET: the names that can be forced on this machine, best first, "PLAIN" last; empty
+// name: back to the best.
 std::vector<std::string_view> AvailableTargets();
 bool ForceTarget(std::string_view name);
 

@@ -51,7 +51,8 @@ double TensorStats::Std() const {
 }
 
 std::uint64_t PairMeasures::num_special_mismatches() const {
-  return num_opposite_inf + num_nan_target_only + num_nan_golden_only + num_inf_target_only + num_inf_golden_only;
+  return num_opposite_inf + num_nan_target_only + num_nan_golden_only + num_inf_target_only +
+         num_inf_golden_only;
 }
 
 std::uint64_t PairMeasures::num_special() const {
@@ -61,9 +62,11 @@ std::uint64_t PairMeasures::num_special() const {
 double PairMeasures::Cosine() const {
   if (sum_sq_target == 0 && sum_sq_golden == 0) return 1;
   if (sum_sq_target == 0 || sum_sq_golden == 0) return 0;
-  // The root of the product gives exactly 1 for equal tensors; two roots where the product leaves the range of double.
+  // The root of the product gives exactly 1 for equal tensors; two roots where the product leaves the range
+  // of double.
   const double product = sum_sq_target * sum_sq_golden;
-  const double norms = std::isnormal(product) ? std::sqrt(product) : std::sqrt(sum_sq_target) * std::sqrt(sum_sq_golden);
+  const double norms =
+      std::isnormal(product) ? std::sqrt(product) : std::sqrt(sum_sq_target) * std::sqrt(sum_sq_golden);
   const double cosine = dot / norms;
   return std::isnan(cosine) ? kNan : std::clamp(cosine, -1.0, 1.0);
 }
@@ -80,12 +83,17 @@ Tolerance DefaultTolerance(Dtype target, Dtype golden) {
   const auto one = [](Dtype dtype) -> Tolerance {
     switch (dtype) {
       case Dtype::kF64:
-      case Dtype::kC128: return {1e-7, 1e-7};
+      case Dtype::kC128:
+        return {1e-7, 1e-7};
       case Dtype::kF32:
-      case Dtype::kC64: return {1.3e-6, 1e-5};
-      case Dtype::kF16: return {1e-3, 1e-5};
-      case Dtype::kBF16: return {1.6e-2, 1e-5};
-      default: return {0, 0};  // integers, bool and 8-bit floats: equal
+      case Dtype::kC64:
+        return {1.3e-6, 1e-5};
+      case Dtype::kF16:
+        return {1e-3, 1e-5};
+      case Dtype::kBF16:
+        return {1.6e-2, 1e-5};
+      default:
+        return {0, 0};  // integers, bool and 8-bit floats: equal
     }
   };
   const Tolerance a = one(target), b = one(golden);

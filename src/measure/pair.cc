@@ -38,10 +38,11 @@ double AbsDiff(const W* t, const W* g, std::size_t i) {
   return std::abs(static_cast<double>(plain::LoadAt<W>(t, i)) - static_cast<double>(plain::LoadAt<W>(g, i)));
 }
 
-// The kernel gives the largest difference without its place: most blocks do not hold a new maximum, so looking for it
-// afterwards costs less than carrying an index through the loop.
+// The kernel gives the largest difference without its place: most blocks do not hold a new maximum, so
+// looking for it afterwards costs less than carrying an index through the loop.
 template <class W>
-void KeepWorst(const W* t, const W* g, std::size_t n, std::uint64_t first, double block_max, PairMeasures& measures) {
+void KeepWorst(const W* t, const W* g, std::size_t n, std::uint64_t first, double block_max,
+               PairMeasures& measures) {
   if (!(block_max > measures.max_abs_diff) && !(first == 0 && measures.max_abs_diff == 0)) return;
   for (std::size_t i = 0; i < n; ++i) {
     if (AbsDiff(t, g, i) != block_max) continue;
@@ -84,8 +85,8 @@ void AddUlpOneByOne(const void* t, const void* g, std::size_t n, const bool* spe
 
 // Special positions are zero on both sides here as well, and so have no distance.
 template <class Bits>
-void AddUlpByKernel(decltype(Kernels::ulp16) kernel, const void* t, const void* g, std::size_t n, const bool* special,
-                    std::uint64_t threshold, PairMeasures& measures) {
+void AddUlpByKernel(decltype(Kernels::ulp16) kernel, const void* t, const void* g, std::size_t n,
+                    const bool* special, std::uint64_t threshold, PairMeasures& measures) {
   Bits target[kBlockElements], golden[kBlockElements];
   if (special != nullptr) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -103,17 +104,22 @@ void AddUlpByKernel(decltype(Kernels::ulp16) kernel, const void* t, const void* 
   measures.sum_ulp += static_cast<double>(counts.sum);
 }
 
-// On the stored bits, since widening changes the distance between neighbours. `special` is null when all is finite.
-void AddUlp(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::size_t n, const bool* special,
-            PairMeasures& measures) {
+// On the stored bits, since widening changes the distance between neighbours. `special` is null when all is
+// finite.
+void AddUlp(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::size_t n,
+            const bool* special, PairMeasures& measures) {
   const void* t = plan.target.data + plan.target.OffsetBytes(first);
   const void* g = plan.golden.data + plan.golden.OffsetBytes(first);
   const std::uint64_t threshold = plan.options.ulp_threshold;
   switch (plan.ulp_bits) {
-    case 8: return AddUlpOneByOne<std::uint8_t>(t, g, n, special, threshold, measures);
-    case 16: return AddUlpByKernel<std::uint16_t>(kernels.ulp16, t, g, n, special, threshold, measures);
-    case 32: return AddUlpByKernel<std::uint32_t>(kernels.ulp32, t, g, n, special, threshold, measures);
-    case 64: return AddUlpOneByOne<std::uint64_t>(t, g, n, special, threshold, measures);
+    case 8:
+      return AddUlpOneByOne<std::uint8_t>(t, g, n, special, threshold, measures);
+    case 16:
+      return AddUlpByKernel<std::uint16_t>(kernels.ulp16, t, g, n, special, threshold, measures);
+    case 32:
+      return AddUlpByKernel<std::uint32_t>(kernels.ulp32, t, g, n, special, threshold, measures);
+    case 64:
+      return AddUlpOneByOne<std::uint64_t>(t, g, n, special, threshold, measures);
   }
 }
 
@@ -123,12 +129,14 @@ __int128 WideAt(const Reader& reader, std::uint64_t index) {
                                       : static_cast<__int128>(plain::LoadAt<std::int64_t>(at, 0));
 }
 
-// 64-bit integers that double rounds to the same value may still differ: counts and the worst element are exact.
+// 64-bit integers that double rounds to the same value may still differ: counts and the worst element are
+// exact.
 void AddExactIntegers(const PairPlan& plan, std::uint64_t first, std::size_t n, PairMeasures& measures) {
   for (std::uint64_t i = first; i < first + n; ++i) {
     const __int128 t = WideAt(plan.target, i), g = WideAt(plan.golden, i), d = t > g ? t - g : g - t;
     const double magnitude = static_cast<double>(d);
-    measures.num_close += d == 0 || magnitude <= measures.atol + measures.rtol * std::abs(static_cast<double>(g));
+    measures.num_close +=
+        d == 0 || magnitude <= measures.atol + measures.rtol * std::abs(static_cast<double>(g));
     measures.num_target_greater += t > g;
     measures.num_target_less += t < g;
     if (magnitude > measures.max_abs_diff || (i == 0 && d == 0)) {
@@ -151,7 +159,10 @@ template <class W>
 class ChunkMeasurer {
  public:
   ChunkMeasurer(const PairPlan& plan, const Kernels& kernels, const TypedKernels<W>& typed)
-      : plan_(plan), kernels_(kernels), typed_(typed), groups_(plan.options.groups),
+      : plan_(plan),
+        kernels_(kernels),
+        typed_(typed),
+        groups_(plan.options.groups),
         parameters_{plan.options.relative_floor, plan.options.rtol, plan.options.atol},
         pair_kernel_(typed.pair[PartsOf(plan)]) {
     measures_.rtol = plan.options.rtol;
@@ -177,7 +188,8 @@ class ChunkMeasurer {
     PairLanes lanes;
     pair_kernel_(t, g, n, parameters_, lanes);
     const bool* special = nullptr;
-    // Squares tell for free whether anything is not finite; huge doubles raise a false alarm and change nothing.
+    // Squares tell for free whether anything is not finite; huge doubles raise a false alarm and change
+    // nothing.
     if (std::isfinite(lanes.sq_t.Sum() + lanes.sq_g.Sum())) {
       if (groups_.Has(Group::kStats)) AddStats(lanes, n);
     } else {
@@ -287,13 +299,15 @@ void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, Sp
   measures.num_inf_golden_only += inf_g_only;
   if (measures.num_special_mismatches() > 0) KeepFirstMismatch(t, g, n, first, measures);
 }
-template void ZeroSpecials(const float*, const float*, std::size_t, std::uint64_t, SpecialBlock<float>&, PairMeasures&);
+template void ZeroSpecials(const float*, const float*, std::size_t, std::uint64_t, SpecialBlock<float>&,
+                           PairMeasures&);
 template void ZeroSpecials(const double*, const double*, std::size_t, std::uint64_t, SpecialBlock<double>&,
                            PairMeasures&);
 
 Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, const MeasureOptions& options) {
   if (target.num_elements != golden.num_elements) {
-    return Error{ErrorCode::kShapeMismatch, "", ShapeText(target.shape) + " against " + ShapeText(golden.shape)};
+    return Error{ErrorCode::kShapeMismatch, "",
+                 ShapeText(target.shape) + " against " + ShapeText(golden.shape)};
   }
   PairPlan plan;
   plan.options = options;
@@ -303,8 +317,10 @@ Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, co
   const bool complex_target = Class(target.dtype) == DtypeClass::kComplex;
   const bool complex_golden = Class(golden.dtype) == DtypeClass::kComplex;
   plan.is_complex = (complex_target || complex_golden) && !options.real_part_only;
-  plan.target = MakeReader(target.dtype, target.data, target.num_elements, options.real_part_only, complex_golden);
-  plan.golden = MakeReader(golden.dtype, golden.data, golden.num_elements, options.real_part_only, complex_target);
+  plan.target =
+      MakeReader(target.dtype, target.data, target.num_elements, options.real_part_only, complex_golden);
+  plan.golden =
+      MakeReader(golden.dtype, golden.data, golden.num_elements, options.real_part_only, complex_target);
   plan.work_double = !FitsFloat(plan.target.number) || !FitsFloat(plan.golden.number);
   plan.exact_integers = IsWideInteger(target.dtype) && IsWideInteger(golden.dtype);
   plan.target_dtype = target.dtype;
@@ -317,7 +333,8 @@ Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, co
   return plan;
 }
 
-PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, std::uint64_t count) {
+PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std::uint64_t first,
+                              std::uint64_t count) {
   if (plan.work_double) return ChunkMeasurer<double>(plan, kernels, kernels.f64).Run(first, count);
   return ChunkMeasurer<float>(plan, kernels, kernels.f32).Run(first, count);
 }

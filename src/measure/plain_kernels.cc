@@ -1,4 +1,5 @@
-// The plain loops: what the SIMD kernels must agree with to the last bit, and what finishes their last few elements.
+// The plain loops: what the SIMD kernels must agree with to the last bit, and what finishes their last few
+// elements.
 #include "measure/plain_kernels_internal.h"
 
 namespace vernier::internal {
@@ -19,7 +20,9 @@ constexpr TypedKernels<T> kTyped = {
       plain::Stats(x, 0, n, out);
     },
     [](const T* x, std::size_t n, double mean, Lanes& sum_sq) { plain::Centered(x, 0, n, mean, sum_sq); },
-    [](const T* x, std::size_t n, double min_normal, ZeroCounts& out) { plain::Zeros(x, 0, n, min_normal, out); },
+    [](const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
+      plain::Zeros(x, 0, n, min_normal, out);
+    },
     [](const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
       plain::RelativeIn<T>(t, g, 0, n, epsilon, out);
     },
@@ -36,7 +39,9 @@ constexpr Kernels kPlain = {
     [](const void* in, std::size_t n, float* out) { plain::WidenF16(in, 0, n, out); },
     [](const void* in, std::size_t n, float* out) { plain::WidenBF16(in, 0, n, out); },
     [](const void* in, std::size_t n, double* out) { plain::WidenF32(in, 0, n, out); },
-    [](const float* t, const float* g, std::size_t n, RelativeLanes& out) { plain::RelativeHalf(t, g, 0, n, out); },
+    [](const float* t, const float* g, std::size_t n, RelativeLanes& out) {
+      plain::RelativeHalf(t, g, 0, n, out);
+    },
     [](const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
       plain::Ulp<std::uint16_t>(t, g, 0, n, threshold, out);
     },

@@ -1,5 +1,5 @@
-// One element after the other, from `first` to `n`; element i goes to lane i % kNumLanes. The SIMD kernels call these
-// for what is left after the last full vector, so their definitions cannot drift apart.
+// One element after the other, from `first` to `n`; element i goes to lane i % kNumLanes. The SIMD kernels
+// call these for what is left after the last full vector, so their definitions cannot drift apart.
 #pragma once
 
 #include <bit>
@@ -71,7 +71,8 @@ inline void CountRelative(double relative, double threshold_1e3, double threshol
 }
 
 template <class T>
-void RelativeFloor(const T* t, const T* g, std::size_t first, std::size_t n, double floor, RelativeLanes& out) {
+void RelativeFloor(const T* t, const T* g, std::size_t first, std::size_t n, double floor,
+                   RelativeLanes& out) {
   for (std::size_t i = first; i < n; ++i) {
     const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), magnitude = std::abs(b);
     const double relative = std::abs(a - b) / (magnitude > floor ? magnitude : floor);
@@ -81,7 +82,8 @@ void RelativeFloor(const T* t, const T* g, std::size_t first, std::size_t n, dou
 }
 
 template <class W, class T>  // W: the type it is computed in
-void RelativeIn(const T* t, const T* g, std::size_t first, std::size_t n, double epsilon, RelativeLanes& out) {
+void RelativeIn(const T* t, const T* g, std::size_t first, std::size_t n, double epsilon,
+                RelativeLanes& out) {
   const W eps = static_cast<W>(epsilon);
   for (std::size_t i = first; i < n; ++i) {
     W a = static_cast<W>(LoadAt<T>(t, i)), b = static_cast<W>(LoadAt<T>(g, i));
@@ -116,9 +118,11 @@ inline float RoundToHalf(float value) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | sign);
 }
 
-inline void RelativeHalf(const float* t, const float* g, std::size_t first, std::size_t n, RelativeLanes& out) {
+inline void RelativeHalf(const float* t, const float* g, std::size_t first, std::size_t n,
+                         RelativeLanes& out) {
   for (std::size_t i = first; i < n; ++i) {
-    // 2^-52 is far below the smallest half, so adding it where g = 0 changes nothing: 0/0 is NaN, x/0 infinite.
+    // 2^-52 is far below the smallest half, so adding it where g = 0 changes nothing: 0/0 is NaN, x/0
+    // infinite.
     const float a = LoadAt<float>(t, i), b = LoadAt<float>(g, i);
     const float relative = std::abs(RoundToHalf(RoundToHalf(a - b) / b));
     CountRelative(relative, RoundToHalf(0.001f), RoundToHalf(0.005f), out);
@@ -126,7 +130,8 @@ inline void RelativeHalf(const float* t, const float* g, std::size_t first, std:
 }
 
 template <class T>
-void Close(const T* t, const T* g, std::size_t first, std::size_t n, double rtol, double atol, CloseCounts& out) {
+void Close(const T* t, const T* g, std::size_t first, std::size_t n, double rtol, double atol,
+           CloseCounts& out) {
   for (std::size_t i = first; i < n; ++i) {
     const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i);
     out.close += std::abs(a - b) <= atol + rtol * std::abs(b);
@@ -147,14 +152,16 @@ void SumsAndExtremes(const T* x, std::size_t first, std::size_t n, Lanes& sum, d
 
 // REQUIRES: with kPartStats, the extremes hold those of the elements before `first`, or element 0 itself.
 template <unsigned kParts, class T>
-void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairParameters& parameters, PairLanes& out) {
+void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairParameters& parameters,
+          PairLanes& out) {
   Diff(t, g, first, n, out);
   if constexpr ((kParts & kPartStats) != 0) {
     SumsAndExtremes(t, first, n, out.sum_t, out.min_t, out.max_t);
     SumsAndExtremes(g, first, n, out.sum_g, out.min_g, out.max_g);
   }
   if constexpr ((kParts & kPartRelative) != 0) RelativeFloor(t, g, first, n, parameters.floor, out.relative);
-  if constexpr ((kParts & kPartClose) != 0) Close(t, g, first, n, parameters.rtol, parameters.atol, out.close);
+  if constexpr ((kParts & kPartClose) != 0)
+    Close(t, g, first, n, parameters.rtol, parameters.atol, out.close);
 }
 
 template <class T>
@@ -181,7 +188,8 @@ std::uint64_t UlpDistance(Bits a, Bits b) {
 }
 
 template <class Bits>
-void Ulp(const void* t, const void* g, std::size_t first, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
+void Ulp(const void* t, const void* g, std::size_t first, std::size_t n, std::uint64_t threshold,
+         UlpCounts& out) {
   for (std::size_t i = first; i < n; ++i) {
     const std::uint64_t distance = UlpDistance(LoadAt<Bits>(t, i), LoadAt<Bits>(g, i));
     out.max = distance > out.max ? distance : out.max;

@@ -1,4 +1,5 @@
-// The measures of the pre-check standards. Plain loops: they run on single operators' outputs, not on whole dumps.
+// The measures of the pre-check standards. Plain loops: they run on single operators' outputs, not on whole
+// dumps.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,8 +46,8 @@ bool SameSpecial(double t, double lowered, const PrecheckOptions& options) {
 }  // namespace
 
 template <class W>
-void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype, const PrecheckOptions& options,
-                      PrecheckMeasures& m) {
+void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype,
+                      const PrecheckOptions& options, PrecheckMeasures& m) {
   const W epsilon = static_cast<W>(options.epsilon), small = static_cast<W>(options.small_value);
   const W small_atol = static_cast<W>(options.small_atol), rtol = static_cast<W>(options.rtol);
   const bool tapered = IsFloat8(target_dtype);
@@ -59,7 +60,8 @@ void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype,
     m.num_target_greater += d > lowered;
     m.num_target_less += d < lowered;
     const double ulp = tapered ? TaperedUlp(d, b) : FractionalUlp(diff, b, options);
-    m.max_ulp = std::isnan(ulp) || std::isnan(m.max_ulp) ? std::numeric_limits<double>::quiet_NaN() : std::max(m.max_ulp, ulp);
+    m.max_ulp = std::isnan(ulp) || std::isnan(m.max_ulp) ? std::numeric_limits<double>::quiet_NaN()
+                                                         : std::max(m.max_ulp, ulp);
     m.sum_ulp += ulp;
     m.num_ulp_above += ulp > options.ulp_limit;
     if (!std::isfinite(d) || !std::isfinite(lowered)) {
@@ -77,7 +79,8 @@ void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype,
     }
   }
 }
-template void AddPrecheckBlock(const float*, const float*, std::size_t, Dtype, const PrecheckOptions&, PrecheckMeasures&);
+template void AddPrecheckBlock(const float*, const float*, std::size_t, Dtype, const PrecheckOptions&,
+                               PrecheckMeasures&);
 template void AddPrecheckBlock(const double*, const double*, std::size_t, Dtype, const PrecheckOptions&,
                                PrecheckMeasures&);
 
@@ -108,7 +111,10 @@ namespace vernier {
 
 PrecheckOptions ManualPrecheckOptions(Dtype device, Dtype bench) {
   PrecheckOptions options;
-  options.epsilon = device == Dtype::kBF16 ? 0x1p-8 : bench == Dtype::kF64 ? 0x1p-52 : bench == Dtype::kF16 ? 0x1p-10 : 0x1p-23;
+  options.epsilon = device == Dtype::kBF16 ? 0x1p-8
+                    : bench == Dtype::kF64 ? 0x1p-52
+                    : bench == Dtype::kF16 ? 0x1p-10
+                                           : 0x1p-23;
   if (device == Dtype::kF16) {
     options.small_value = 0x1p-11;
     options.small_atol = 0x1p-16;

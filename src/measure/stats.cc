@@ -15,7 +15,8 @@ struct FiniteBlock {
   std::size_t n = 0;
 };
 
-// Keeps what is finite, in order, and counts the rest. Without branches: masks full of -inf are everyday data.
+// Keeps what is finite, in order, and counts the rest. Without branches: masks full of -inf are everyday
+// data.
 template <class W>
 void Compact(const W* x, std::size_t n, FiniteBlock<W>& block, TensorStats& stats) {
   std::size_t kept = 0, num_nan = 0, num_pos_inf = 0, num_neg_inf = 0;
@@ -62,7 +63,8 @@ TensorStats MeasureChunk(const Reader& reader, const Kernels& kernels, const Typ
   const double min_normal = MinNormal(reader.number);
   for (std::uint64_t done = 0; done < count; done += kBlockElements) {
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done));
-    AddStatsBlock(ReadBlock(reader, first + done, n, kernels, buffer), n, typed, /*centered=*/true, min_normal, stats);
+    AddStatsBlock(ReadBlock(reader, first + done, n, kernels, buffer), n, typed, /*centered=*/true,
+                  min_normal, stats);
   }
   return stats;
 }
@@ -70,8 +72,8 @@ TensorStats MeasureChunk(const Reader& reader, const Kernels& kernels, const Typ
 }  // namespace
 
 template <class W>
-void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered, double min_normal,
-                   TensorStats& stats) {
+void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered,
+                   double min_normal, TensorStats& stats) {
   StatsLanes lanes;
   kernels.stats(x, n, lanes);
   if (std::isfinite(lanes.sum_sq.Sum())) {
@@ -88,16 +90,20 @@ void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bo
   }
   Merge(stats, block);
 }
-template void AddStatsBlock(const float*, std::size_t, const TypedKernels<float>&, bool, double, TensorStats&);
-template void AddStatsBlock(const double*, std::size_t, const TypedKernels<double>&, bool, double, TensorStats&);
+template void AddStatsBlock(const float*, std::size_t, const TypedKernels<float>&, bool, double,
+                            TensorStats&);
+template void AddStatsBlock(const double*, std::size_t, const TypedKernels<double>&, bool, double,
+                            TensorStats&);
 
-TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first, std::uint64_t count) {
+TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
+                               std::uint64_t count) {
   return FitsFloat(reader.number) ? MeasureChunk<float>(reader, kernels, kernels.f32, first, count)
                                   : MeasureChunk<double>(reader, kernels, kernels.f64, first, count);
 }
 
 void Merge(TensorStats& stats, const TensorStats& next) {
-  const double finite = static_cast<double>(stats.num_finite()), more = static_cast<double>(next.num_finite());
+  const double finite = static_cast<double>(stats.num_finite()),
+               more = static_cast<double>(next.num_finite());
   if (more > 0 && finite > 0) {
     // Chan's update: two centred sums and the distance of their means.
     const double distance = next.finite_sum / more - stats.finite_sum / finite;

@@ -32,12 +32,14 @@ constexpr float DecodeFloat8(std::uint8_t bits, Float8Layout layout) {
     if (mantissa == mantissa_mask) return kNan;
   }
   const float fraction = static_cast<float>(mantissa) * Pow2(-layout.mantissa_bits);
-  return exponent == 0 ? sign * fraction * Pow2(1 - layout.bias) : sign * (1.0f + fraction) * Pow2(exponent - layout.bias);
+  return exponent == 0 ? sign * fraction * Pow2(1 - layout.bias)
+                       : sign * (1.0f + fraction) * Pow2(exponent - layout.bias);
 }
 
 constexpr std::array<float, 256> Float8Table(Float8Layout layout) {
   std::array<float, 256> table{};
-  for (int i = 0; i < 256; ++i) table[static_cast<std::size_t>(i)] = DecodeFloat8(static_cast<std::uint8_t>(i), layout);
+  for (int i = 0; i < 256; ++i)
+    table[static_cast<std::size_t>(i)] = DecodeFloat8(static_cast<std::uint8_t>(i), layout);
   return table;
 }
 
@@ -77,8 +79,8 @@ auto ValueOf(T stored) {
 }
 
 template <class W>
-void ReadStepped(const std::byte* from, Dtype number, std::size_t step_bytes, std::size_t count, std::size_t out_step,
-                 W* out) {
+void ReadStepped(const std::byte* from, Dtype number, std::size_t step_bytes, std::size_t count,
+                 std::size_t out_step, W* out) {
   VisitDtype(number, [&](auto type) {
     using T = typename decltype(type)::type;
     for (std::size_t i = 0; i < count; ++i) {
@@ -96,7 +98,9 @@ Dtype NumberType(Dtype dtype) {
 }  // namespace
 
 std::size_t Reader::OffsetBytes(std::uint64_t first) const {
-  const std::uint64_t items = parts == Parts::kRealOnly ? first * 2 : parts == Parts::kRealWithZeroImaginary ? first / 2 : first;
+  const std::uint64_t items = parts == Parts::kRealOnly                ? first * 2
+                              : parts == Parts::kRealWithZeroImaginary ? first / 2
+                                                                       : first;
   return static_cast<std::size_t>(items * ItemBytes(number));
 }
 
@@ -120,20 +124,29 @@ bool FitsFloat(Dtype number) {
 
 double MinNormal(Dtype number) {
   switch (number) {
-    case Dtype::kF64: return DBL_MIN;
+    case Dtype::kF64:
+      return DBL_MIN;
     case Dtype::kF32:
-    case Dtype::kBF16: return FLT_MIN;
-    case Dtype::kF16: return 0x1p-14;
-    case Dtype::kF8E4M3FN: return 0x1p-6;
-    case Dtype::kF8E5M2: return 0x1p-14;
-    case Dtype::kF8E4M3FNUZ: return 0x1p-7;
-    case Dtype::kF8E5M2FNUZ: return 0x1p-15;
-    default: return 0;  // integers have no denormals
+    case Dtype::kBF16:
+      return FLT_MIN;
+    case Dtype::kF16:
+      return 0x1p-14;
+    case Dtype::kF8E4M3FN:
+      return 0x1p-6;
+    case Dtype::kF8E5M2:
+      return 0x1p-14;
+    case Dtype::kF8E4M3FNUZ:
+      return 0x1p-7;
+    case Dtype::kF8E5M2FNUZ:
+      return 0x1p-15;
+    default:
+      return 0;  // integers have no denormals
   }
 }
 
 template <class W>
-const W* ReadBlock(const Reader& reader, std::uint64_t first, std::size_t count, const Kernels& kernels, W* buffer) {
+const W* ReadBlock(const Reader& reader, std::uint64_t first, std::size_t count, const Kernels& kernels,
+                   W* buffer) {
   const std::byte* from = reader.data + reader.OffsetBytes(first);
   const std::size_t item_bytes = ItemBytes(reader.number);
   if (reader.parts == Parts::kRealWithZeroImaginary) {

@@ -1,4 +1,5 @@
-// Stored elements -> float or double, a block at a time. The one place that knows what the bits of a dtype mean.
+// Stored elements -> float or double, a block at a time. The one place that knows what the bits of a dtype
+// mean.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,10 @@ Reader MakeReader(Dtype dtype, const std::byte* data, std::uint64_t num_elements
 bool FitsFloat(Dtype number);
 double MinNormal(Dtype number);
 
-// The numbers [first, first + count) as W: the stored bytes themselves when they are W already (possibly unaligned),
-// else `buffer`. REQUIRES: count <= kBlockElements; W = double unless FitsFloat(reader.number)
+// The numbers [first, first + count) as W: the stored bytes themselves when they are W already (possibly
+// unaligned), else `buffer`. REQUIRES: count <= kBlockElements; W = double unless FitsFloat(reader.number)
 template <class W>
-const W* ReadBlock(const Reader& reader, std::uint64_t first, std::size_t count, const Kernels& kernels, W* buffer);
+const W* ReadBlock(const Reader& reader, std::uint64_t first, std::size_t count, const Kernels& kernels,
+                   W* buffer);
 
 }  // namespace vernier::internal

@@ -31,8 +31,9 @@ class MappedFileTest : public testing::Test {
   }
 
   static std::uint64_t Sum(std::span<const std::byte> bytes) {
-    return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0},
-                           [](std::uint64_t sum, std::byte byte) { return sum + std::to_integer<unsigned>(byte); });
+    return std::accumulate(
+        bytes.begin(), bytes.end(), std::uint64_t{0},
+        [](std::uint64_t sum, std::byte byte) { return sum + std::to_integer<unsigned>(byte); });
   }
 
   std::filesystem::path folder_;

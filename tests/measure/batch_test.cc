@@ -1,11 +1,15 @@
-// Many pairs at once: order, errors, stopping, and the same bits for any number of threads and instruction set.
+// Many pairs at once: order, errors, stopping, and the same bits for any number of threads and instruction
+// set.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <vector>
 
+#include "core/mapped_file.h"
 #include "measure/kernels_internal.h"
 #include "vernier/measure.h"
 
@@ -47,10 +51,12 @@ bool SameBits(const PairMeasures& a, const PairMeasures& b) {
   const auto same = [](double x, double y) { return std::memcmp(&x, &y, sizeof x) == 0; };
   return a.num_elements == b.num_elements && same(a.dot, b.dot) && same(a.sum_sq_target, b.sum_sq_target) &&
          same(a.sum_sq_golden, b.sum_sq_golden) && same(a.sum_sq_diff, b.sum_sq_diff) &&
-         same(a.sum_abs_diff, b.sum_abs_diff) && same(a.sum_diff, b.sum_diff) && same(a.max_abs_diff, b.max_abs_diff) &&
-         a.max_abs_diff_index == b.max_abs_diff_index && a.num_both_nan == b.num_both_nan &&
-         a.num_nan_target_only == b.num_nan_target_only && a.first_special_mismatch == b.first_special_mismatch &&
-         same(a.target.finite_sum, b.target.finite_sum) && same(a.target.finite_sum_sq, b.target.finite_sum_sq) &&
+         same(a.sum_abs_diff, b.sum_abs_diff) && same(a.sum_diff, b.sum_diff) &&
+         same(a.max_abs_diff, b.max_abs_diff) && a.max_abs_diff_index == b.max_abs_diff_index &&
+         a.num_both_nan == b.num_both_nan && a.num_nan_target_only == b.num_nan_target_only &&
+         a.first_special_mismatch == b.first_special_mismatch &&
+         same(a.target.finite_sum, b.target.finite_sum) &&
+         same(a.target.finite_sum_sq, b.target.finite_sum_sq) &&
          same(a.target.finite_min, b.target.finite_min) && same(a.golden.finite_max, b.golden.finite_max) &&
          same(a.max_relative, b.max_relative) && same(a.sum_relative, b.sum_relative) &&
          a.num_relative_below_1e3 == b.num_relative_below_1e3 && a.num_close == b.num_close &&
@@ -76,7 +82,8 @@ std::vector<PairMeasures> Measure(const Data& data, Dtype dtype, Relative relati
 
 TEST(MeasurePairs, GivesTheSameBitsForAnyThreadsAndInstructionSet) {
   const Data data = MakeData();
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kF64, Dtype::kC64, Dtype::kI32, Dtype::kI8}) {
+  for (const Dtype dtype :
+       {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kF64, Dtype::kC64, Dtype::kI32, Dtype::kI8}) {
     for (const Relative relative : {Relative::kFloor, Relative::kMsprobeClassic}) {
       internal::ForceTarget("PLAIN");
       const std::vector<PairMeasures> want = Measure(data, dtype, relative, 1);
@@ -86,7 +93,8 @@ TEST(MeasurePairs, GivesTheSameBitsForAnyThreadsAndInstructionSet) {
           const std::vector<PairMeasures> got = Measure(data, dtype, relative, num_threads);
           ASSERT_EQ(got.size(), want.size());
           for (std::size_t i = 0; i < got.size(); ++i) {
-            EXPECT_TRUE(SameBits(got[i], want[i])) << Name(dtype) << " pair " << i << " " << target << " " << num_threads;
+            EXPECT_TRUE(SameBits(got[i], want[i]))
+                << Name(dtype) << " pair " << i << " " << target << " " << num_threads;
           }
         }
       }
@@ -107,6 +115,34 @@ TEST(MeasurePairs, OneBadPairCostsOneRow) {
       },
       {}, [&](std::size_t, const Result<PairMeasures>& measures) { good.push_back(measures.has_value()); });
   EXPECT_EQ(good, (std::vector<bool>{true, false, true, false, true, true, true}));
+}
+
+TEST(MeasurePairs, AFileThatShrinksWhileItIsReadIsThatRowsError) {
+  char name[] = "/tmp/vernier_batch_test_XXXXXX";
+  const int fd = mkstemp(name);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(ftruncate(fd, 8 << 20), 0);
+  std::vector<Result<PairMeasures>> results;
+  MeasurePairs(
+      3,
+      [&](std::size_t i) -> Result<LoadedPair> {
+        VN_ASSIGN_OR_RETURN(const FileRef file, MappedFile::Open(name));
+        TensorView view = BorrowTensor(Dtype::kF32, {static_cast<std::int64_t>(file->bytes().size() / 4)},
+                                       file->bytes().data());
+        view.file = file;
+        if (i == 1) EXPECT_EQ(ftruncate(fd, 5 << 20), 0);
+        return LoadedPair{view, view};
+      },
+      {.num_threads = 1},
+      [&](std::size_t, const Result<PairMeasures>& measures) { results.push_back(measures); });
+  close(fd);
+  std::filesystem::remove(name);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_TRUE(results[0]);
+  ASSERT_FALSE(results[1]);
+  EXPECT_EQ(results[1].error().code, ErrorCode::kFileChanged);
+  EXPECT_EQ(results[1].error().where, name);
+  EXPECT_TRUE(results[2]);
 }
 
 TEST(MeasurePairs, StopsWhenAskedAndSaysHowFarItIs) {

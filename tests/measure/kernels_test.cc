@@ -22,7 +22,8 @@ constexpr std::size_t kSkipBytes[] = {0, 1, 4, 60};
 template <class T>
 class Misaligned {
  public:
-  Misaligned(const std::vector<T>& values, std::size_t skip) : bytes_(values.size() * sizeof(T) + skip + 1), skip_(skip) {
+  Misaligned(const std::vector<T>& values, std::size_t skip)
+      : bytes_(values.size() * sizeof(T) + skip + 1), skip_(skip) {
     std::memcpy(bytes_.data() + skip, values.data(), values.size() * sizeof(T));
   }
   const T* get() const { return reinterpret_cast<const T*>(bytes_.data() + skip_); }
@@ -56,7 +57,9 @@ std::vector<T> Values(std::size_t n, unsigned seed, const std::vector<T>* near =
   return values;
 }
 
-bool SameBits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool SameBits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 bool Same(const Lanes& a, const Lanes& b) {
   for (std::size_t i = 0; i < kNumLanes; ++i) {
@@ -74,8 +77,9 @@ void ExpectSame(const RelativeLanes& got, const RelativeLanes& want) {
 }
 
 void ExpectSame(const PairLanes& got, const PairLanes& want, bool with_stats) {
-  for (const auto lanes : {&PairLanes::dot, &PairLanes::sq_t, &PairLanes::sq_g, &PairLanes::sq_d, &PairLanes::abs_d,
-                           &PairLanes::d, &PairLanes::max_abs_d, &PairLanes::sum_t, &PairLanes::sum_g}) {
+  for (const auto lanes :
+       {&PairLanes::dot, &PairLanes::sq_t, &PairLanes::sq_g, &PairLanes::sq_d, &PairLanes::abs_d,
+        &PairLanes::d, &PairLanes::max_abs_d, &PairLanes::sum_t, &PairLanes::sum_g}) {
     EXPECT_TRUE(Same(got.*lanes, want.*lanes));
   }
   ExpectSame(got.relative, want.relative);
@@ -156,16 +160,19 @@ TEST_P(EveryTarget, WidensEveryHalfAndBrainFloat) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   for (std::size_t first = 0; first < all.size(); first += kBlockElements) {
-    float half[kBlockElements], half_plain[kBlockElements], brain[kBlockElements], brain_plain[kBlockElements];
+    float half[kBlockElements], half_plain[kBlockElements], brain[kBlockElements],
+        brain_plain[kBlockElements];
     ActiveKernels().widen_f16(all.data() + first, kBlockElements, half);
     PlainKernels().widen_f16(all.data() + first, kBlockElements, half_plain);
     ActiveKernels().widen_bf16(all.data() + first, kBlockElements, brain);
     PlainKernels().widen_bf16(all.data() + first, kBlockElements, brain_plain);
     for (std::size_t i = 0; i < kBlockElements; ++i) {
       // NaN payloads may differ: nothing looks at them.
-      ASSERT_TRUE(half[i] == half_plain[i] || (std::isnan(half[i]) && std::isnan(half_plain[i]))) << first + i;
+      ASSERT_TRUE(half[i] == half_plain[i] || (std::isnan(half[i]) && std::isnan(half_plain[i])))
+          << first + i;
       ASSERT_EQ(std::signbit(half[i]), std::signbit(half_plain[i])) << first + i;
-      ASSERT_TRUE(brain[i] == brain_plain[i] || (std::isnan(brain[i]) && std::isnan(brain_plain[i]))) << first + i;
+      ASSERT_TRUE(brain[i] == brain_plain[i] || (std::isnan(brain[i]) && std::isnan(brain_plain[i])))
+          << first + i;
     }
   }
 }

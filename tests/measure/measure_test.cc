@@ -20,10 +20,12 @@ constexpr Groups kEverything = Group::kDiff | Group::kStats | Group::kRelative |
 
 template <class T>
 TensorView View(Dtype dtype, const std::vector<T>& values) {
-  return BorrowTensor(dtype, {static_cast<std::int64_t>(values.size() * sizeof(T) / ItemBytes(dtype))}, values.data());
+  return BorrowTensor(dtype, {static_cast<std::int64_t>(values.size() * sizeof(T) / ItemBytes(dtype))},
+                      values.data());
 }
 
-PairMeasures Pair(const std::vector<float>& target, const std::vector<float>& golden, MeasureOptions options = {}) {
+PairMeasures Pair(const std::vector<float>& target, const std::vector<float>& golden,
+                  MeasureOptions options = {}) {
   options.groups = kEverything;
   return MeasurePair(View(Dtype::kF32, target), View(Dtype::kF32, golden), options).value();
 }
@@ -41,7 +43,8 @@ TEST(MeasurePair, AgreesWithSimpleLoops) {
     double max = 0, max_relative = 0;
     std::uint64_t worst = 0, close = 0, above = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      const double d = static_cast<double>(t[i]) - g[i], r = std::abs(d) / std::max(std::abs(double{g[i]}), 1e-12);
+      const double d = static_cast<double>(t[i]) - g[i],
+                   r = std::abs(d) / std::max(std::abs(double{g[i]}), 1e-12);
       dot += double{t[i]} * g[i];
       sq_diff += d * d;
       abs_diff += std::abs(d);
@@ -124,7 +127,9 @@ TEST(MeasurePair, MeasuresUlpsInTheStoredType) {
   const std::vector<double> c = {1.0, -1.0}, d = {std::nextafter(1.0, 2.0), 1.0};
   const PairMeasures wide = MeasurePair(View(Dtype::kF64, c), View(Dtype::kF64, d), options).value();
   EXPECT_EQ(wide.max_ulp, 2 * 0x3ff0000000000000u);
-  EXPECT_FALSE(MeasurePair(View(Dtype::kF64, c), View(Dtype::kF32, std::vector<float>{1, 2}), options).value().has_ulp);
+  EXPECT_FALSE(MeasurePair(View(Dtype::kF64, c), View(Dtype::kF32, std::vector<float>{1, 2}), options)
+                   .value()
+                   .has_ulp);
 }
 
 TEST(MeasurePair, TellsApart64BitIntegersThatDoubleDoesNot) {
@@ -179,7 +184,8 @@ TEST(MeasurePair, ComparesComplexNumbersByTheirParts) {
 
 TEST(MeasurePair, RefusesDifferentSizesAndTakesEmptyTensors) {
   const std::vector<float> two = {1, 2}, none;
-  EXPECT_EQ(MeasurePair(View(Dtype::kF32, two), View(Dtype::kF32, none), {}).error().code, ErrorCode::kShapeMismatch);
+  EXPECT_EQ(MeasurePair(View(Dtype::kF32, two), View(Dtype::kF32, none), {}).error().code,
+            ErrorCode::kShapeMismatch);
   const PairMeasures empty = Pair(none, none);
   EXPECT_EQ(empty.num_elements, 0u);
   EXPECT_TRUE(std::isnan(empty.Rmse()));
@@ -200,7 +206,8 @@ TEST(MeasurePair, PrecheckSortsElementsIntoSpecialSmallAndNormal) {
   MeasureOptions options;
   options.precheck = ManualPrecheckOptions(Dtype::kF16, Dtype::kF32);
   options.groups = Groups(Group::kPrecheck);
-  const std::vector<std::uint16_t> device = {0x3c00, 0x3c01, 0x0001, 0x7c00, 0x7e00};  // 1, 1+2^-10, 2^-24, inf, nan
+  const std::vector<std::uint16_t> device = {0x3c00, 0x3c01, 0x0001, 0x7c00,
+                                             0x7e00};  // 1, 1+2^-10, 2^-24, inf, nan
   const std::vector<float> bench = {1.0f, 1.0f, 0.0f, 70000.0f, kNan};
   const PrecheckMeasures m =
       MeasurePair(View(Dtype::kF16, device), View(Dtype::kF32, bench), options).value().precheck;
@@ -230,7 +237,8 @@ TEST(MeasureTensor, GivesBothFlavoursOfExtremes) {
   EXPECT_EQ(inf.Min(), 1.0);
   EXPECT_EQ(inf.Mean(), kInf);
   EXPECT_EQ(inf.Norm(), kInf);
-  EXPECT_TRUE(std::isnan(MeasureTensor(View(Dtype::kF32, std::vector<float>{kInf, -kInf}), {}).value().Mean()));
+  EXPECT_TRUE(
+      std::isnan(MeasureTensor(View(Dtype::kF32, std::vector<float>{kInf, -kInf}), {}).value().Mean()));
 }
 
 TEST(MeasureTensor, StandardDeviationKeepsItsDigitsFarFromZero) {

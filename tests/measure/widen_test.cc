@@ -10,10 +10,10 @@ namespace vernier::internal {
 namespace {
 
 template <class W, class T>
-std::vector<W> Read(Dtype dtype, const std::vector<T>& stored, std::uint64_t num_elements, bool real_only = false,
-                    bool like_complex = false) {
-  const Reader reader = MakeReader(dtype, reinterpret_cast<const std::byte*>(stored.data()), num_elements, real_only,
-                                   like_complex);
+std::vector<W> Read(Dtype dtype, const std::vector<T>& stored, std::uint64_t num_elements,
+                    bool real_only = false, bool like_complex = false) {
+  const Reader reader = MakeReader(dtype, reinterpret_cast<const std::byte*>(stored.data()), num_elements,
+                                   real_only, like_complex);
   std::vector<W> buffer(kBlockElements);
   const W* values = ReadBlock(reader, 0, reader.num_numbers, PlainKernels(), buffer.data());
   return std::vector<W>(values, values + reader.num_numbers);
@@ -55,8 +55,10 @@ TEST(Widen, DecodesTheCornersOfEvery8BitFloat) {
 }
 
 TEST(Widen, KeepsIntegersExact) {
-  EXPECT_EQ(Read<float>(Dtype::kI16, std::vector<std::int16_t>{-32768, 32767}, 2), (std::vector<float>{-32768, 32767}));
-  EXPECT_EQ(Read<double>(Dtype::kU32, std::vector<std::uint32_t>{4294967295u}, 1), (std::vector<double>{4294967295.0}));
+  EXPECT_EQ(Read<float>(Dtype::kI16, std::vector<std::int16_t>{-32768, 32767}, 2),
+            (std::vector<float>{-32768, 32767}));
+  EXPECT_EQ(Read<double>(Dtype::kU32, std::vector<std::uint32_t>{4294967295u}, 1),
+            (std::vector<double>{4294967295.0}));
   EXPECT_EQ(Read<float>(Dtype::kBool, std::vector<std::uint8_t>{0, 1, 7}, 3), (std::vector<float>{0, 1, 1}));
 }
 
