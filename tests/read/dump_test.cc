@@ -178,8 +178,17 @@ class ManyFiles : public ::testing::Test {
  protected:
   static constexpr int kNumFiles = 300;  // more than are kept open
   ManyFiles() {
-    for (int i = 0; i < kNumFiles; ++i)
-      WriteScalar(folder_.path() / (std::to_string(1000 + i) + ".npy"), static_cast<float>(i));
+    // Written plainly: a safe write waits for the disk, three hundred times here.
+    const TemporaryFolder one;
+    for (int i = 0; i < kNumFiles; ++i) {
+      const fs::path path = folder_.path() / (std::to_string(1000 + i) + ".npy");
+      if (i == 0) WriteScalar(one.path() / "x.npy", 0);
+      fs::copy_file(one.path() / "x.npy", path);
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      const auto value = static_cast<float>(i);
+      file.seekp(-static_cast<std::streamoff>(sizeof(value)), std::ios::end);
+      file.write(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
   }
   TemporaryFolder folder_;
 };
