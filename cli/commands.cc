@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/msprobe.h"
 #include "cli/screen.h"
 #include "core/text.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"compare", "compare two dumps, checkpoints or tensor files", RunCompare, HelpCompare},
     {"inspect", "list the tensors under a path",                  RunInspect, HelpInspect},
+    {"merge_result", "put one metric of several ranks side by side", RunMergeResult, HelpMergeResult},
     {"env",     "print what a bug report needs",                  RunEnv,     HelpEnv},
     {"help",    "explain a command",                              RunHelp,    HelpHelp},
 };

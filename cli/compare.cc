@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/msprobe.h"
+
 namespace vernier {
 namespace {
 
@@ -11,6 +13,7 @@ bool Always(const Args&) { return true; }
 
 // The first that recognises the words runs. Another profile is another row in front of ours.
 constexpr CompareProfile kProfiles[] = {
+    {"msprobe", IsMsprobeCompare, RunMsprobeCompare, HelpMsprobeCompare},
     {"native", Always, RunNativeCompare, HelpNativeCompare},
 };
 

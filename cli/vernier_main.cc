@@ -5,12 +5,15 @@
 #include "cli/build_info.h"
 #include "cli/commands.h"
 #include "cli/main.h"
+#include "cli/msprobe.h"
 #include "cli/screen.h"
 
 namespace vernier {
 namespace {
 
-ExitCode Dispatch(const Args& words) {
+ExitCode Dispatch(std::string_view program, const Args& words) {
+  if (IsMsprobeName(program)) return RunMsprobe(words, /*as_msprobe=*/true);
+  if (IsMsprobeLine(words)) return RunMsprobe(words, /*as_msprobe=*/false);
   if (words.empty()) {
     Say(stderr, Overview());
     return ExitCode::kCannotTell;
@@ -42,7 +45,7 @@ int VernierMain(int argc, char** argv) {
   const IgnorePipeSignal ignore_pipe_signal;
   ExitCode code = ExitCode::kCannotTell;
   try {
-    code = Dispatch(argc > 1 ? Args(argv + 1, argv + argc) : Args());
+    code = Dispatch(argc > 0 ? argv[0] : "", argc > 1 ? Args(argv + 1, argv + argc) : Args());
   } catch (const std::bad_alloc&) {
     code = Complain("not enough memory");
   } catch (const std::exception& exception) {

@@ -1,0 +1,198 @@
+#include "core/python_text.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace vernier {
+namespace {
+
+constexpr int kFirstScientificExponent = 16;  // Python's repr: 1e16 and above, below 1e-4
+constexpr int kLastFixedExponent = -4;
+
+bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
+  if (text.size() != lower.size()) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((text[i] | 0x20) != lower[i]) return false;
+  }
+  return true;
+}
+
+void AppendFixed(std::string_view digits, int exponent, std::string& out) {
+  if (exponent < 0) {
+    out += "0.";
+    out.append(static_cast<std::size_t>(-exponent - 1), '0');
+    out += digits;
+    return;
+  }
+  const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
+  if (digits.size() <= whole) {
+    out += digits;
+    out.append(whole - digits.size(), '0');
+    out += ".0";
+    return;
+  }
+  out += digits.substr(0, whole);
+  out += '.';
+  out += digits.substr(whole);
+}
+
+void AppendScientific(std::string_view digits, int exponent, std::string& out) {
+  out += digits[0];
+  if (digits.size() > 1) {
+    out += '.';
+    out += digits.substr(1);
+  }
+  out += exponent < 0 ? "e-" : "e+";
+  const int size = std::abs(exponent);
+  if (size < 10) out += '0';
+  out += std::to_string(size);
+}
+
+// Length of the valid UTF-8 sequence at the start of `text`; 0 when there is none.
+std::size_t SequenceLength(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(1);
+  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+  const bool out_of_range = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
+  return overlong || out_of_range ? 0 : length;
+}
+
+}  // namespace
+
+void AppendPythonFloat(double value, std::string& out) {
+  if (std::isnan(value)) {
+    out += "nan";
+    return;
+  }
+  if (std::signbit(value)) out += '-';
+  if (std::isinf(value)) {
+    out += "inf";
+    return;
+  }
+  char buffer[32];
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, std::fabs(value), std::chars_format::scientific).ptr;
+  char digits[20];
+  std::size_t num_digits = 0;
+  const char* at = buffer;
+  for (; *at != 'e'; ++at) {
+    if (*at != '.') digits[num_digits++] = *at;
+  }
+  ++at;
+  const bool negative = *at == '-';
+  int exponent = 0;
+  std::from_chars(at + 1, end, exponent);
+  if (negative) exponent = -exponent;
+  const std::string_view text(digits, num_digits);
+  if (exponent >= kFirstScientificExponent || exponent < kLastFixedExponent) {
+    AppendScientific(text, exponent, out);
+  } else {
+    AppendFixed(text, exponent, out);
+  }
+}
+
+std::string PythonFloat(double value) {
+  std::string text;
+  AppendPythonFloat(value, text);
+  return text;
+}
+
+void AppendPythonQuoted(std::string_view text, std::string& out) {
+  const bool has_single = text.find('\'') != std::string_view::npos;
+  const bool has_double = text.find('"') != std::string_view::npos;
+  const char quote = has_single && !has_double ? '"' : '\'';
+  out += quote;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == quote || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  out += quote;
+}
+
+std::optional<double> ParsePythonFloat(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  bool negative = false;
+  if (!text.empty() && (text.front() == '+' || text.front() == '-')) {
+    negative = text.front() == '-';
+    text.remove_prefix(1);
+  }
+  const double sign = negative ? -1.0 : 1.0;
+  if (EqualsIgnoringCase(text, "inf") || EqualsIgnoringCase(text, "infinity")) return sign * HUGE_VAL;
+  if (EqualsIgnoringCase(text, "nan")) return std::nan("");
+  if (text.empty() || !(IsDigit(text.front()) || text.front() == '.')) return std::nullopt;
+  std::string without_underscores;
+  if (text.find('_') != std::string_view::npos) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '_') {
+        without_underscores += text[i];
+      } else if (i == 0 || i + 1 == text.size() || !IsDigit(text[i - 1]) || !IsDigit(text[i + 1])) {
+        return std::nullopt;
+      }
+    }
+    text = without_underscores;
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) {
+    // from_chars leaves the value alone; Python gives 0 or infinity, told apart by the sign of the exponent.
+    const std::size_t exponent = text.find_first_of("eE");
+    const bool tiny = exponent != std::string_view::npos
+                          ? text.substr(exponent).find('-') != std::string_view::npos
+                          : text.front() == '0' || text.front() == '.';
+    value = tiny ? 0.0 : HUGE_VAL;
+  } else if (error != std::errc()) {
+    return std::nullopt;
+  }
+  return sign * value;
+}
+
+std::string RepairUtf8(std::string_view text) {
+  std::size_t bad = 0;
+  while (bad < text.size() && static_cast<unsigned char>(text[bad]) < 0x80) ++bad;
+  while (bad < text.size()) {
+    const std::size_t length = SequenceLength(text.substr(bad));
+    if (length == 0) break;
+    bad += length;
+  }
+  if (bad == text.size()) return {};
+  std::string repaired(text.substr(0, bad));
+  while (bad < text.size()) {
+    const std::size_t length = SequenceLength(text.substr(bad));
+    if (length == 0) {
+      repaired += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[bad++]));
+    } else {
+      repaired += text.substr(bad, length);
+      bad += length;
+    }
+  }
+  return repaired;
+}
+
+}  // namespace vernier

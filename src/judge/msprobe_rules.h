@@ -1,0 +1,37 @@
+// Thresholds, messages and lists of one generation of the msprobe command, read from rules/msprobe_*.json.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vernier/result.h"
+
+namespace vernier::msprobe {
+
+enum class Generation { kClassic, kCurrent };
+
+// Immutable once made. Asking for a key that the shipped file does not have is a bug, not an input error.
+class Rules {
+ public:
+  // The shipped tables; `overrides` is the text of a user's file, whose members replace the shipped ones.
+  // Fails when it is no JSON, or names a key that does not exist.
+  static Result<Rules> Make(Generation generation, std::string_view overrides = {},
+                            std::string_view file_name = {});
+
+  double Threshold(std::string_view key) const;
+  std::string_view Message(std::string_view key) const;
+  bool Lists(std::string_view list, std::string_view word) const;  // word is one of the list
+  bool ListsPartOf(std::string_view list,
+                   std::string_view text) const;  // some word of the list occurs in text
+
+ private:
+  Result<Done> Merge(std::string_view json, std::string_view where, bool may_add);
+
+  std::map<std::string, double, std::less<>> thresholds_;
+  std::map<std::string, std::string, std::less<>> messages_;
+  std::map<std::string, std::vector<std::string>, std::less<>> lists_;
+};
+
+}  // namespace vernier::msprobe
