@@ -12,16 +12,17 @@
 
 namespace vernier {
 
+struct PtStorageView {
+  std::uint64_t offset_elements = 0, num_elements = 0;
+};
+
 // What a persistent id says about a storage. All of it is claimed, none of it checked.
 struct PtStorageId {
   const PickleGlobal* storage_class = nullptr;  // its role is kStorageClass
   std::string key;
   std::string_view location;  // "cpu", "cuda:0", "npu:3", "meta"
   std::uint64_t num_elements = 0;
-  struct View {
-    std::uint64_t offset_elements = 0, num_elements = 0;
-  };
-  std::optional<View> view;  // of the storage that `key` names; only in old legacy files
+  std::optional<PtStorageView> view;  // of the storage that `key` names; only in old legacy files
 };
 
 Result<PtStorageId> ParsePtStorageId(const PickleTree& tree, const PickleValue& value);
