@@ -14,8 +14,8 @@ namespace {
 // its file, a tensor is refused rather than written out.
 constexpr std::uint64_t kMaxExpandedBytes = std::uint64_t{4} << 30;
 
-// Rows and columns copied at a time, so that a transposed source finds its cache lines again.
-constexpr std::int64_t kTile = 32;
+// Two cache lines: what a tile reads and writes in one piece.
+constexpr std::int64_t kTileBytes = 128;
 
 struct Dimension {
   std::int64_t size;
@@ -43,18 +43,42 @@ bool IsContiguous(const std::vector<Dimension>& dimensions) {
                      [](const Dimension& d) { return d.from_step_bytes == d.out_step_bytes; });
 }
 
+// Through a small buffer: it is filled in the order of the source and emptied in the order of `out`, so
+// neither side meets the same cache line twice, not even when rows lie a power of two apart.
 template <class Item>
-void CopyTiles(const std::byte* from, std::byte* out, const Dimension& rows, const Dimension& columns) {
-  for (std::int64_t row0 = 0; row0 < rows.size; row0 += kTile) {
-    const std::int64_t row_end = std::min(rows.size, row0 + kTile);
-    for (std::int64_t column0 = 0; column0 < columns.size; column0 += kTile) {
-      const std::int64_t column_end = std::min(columns.size, column0 + kTile);
-      for (std::int64_t row = row0; row < row_end; ++row) {
-        for (std::int64_t column = column0; column < column_end; ++column) {
-          std::memcpy(out + row * rows.out_step_bytes + column * columns.out_step_bytes,
-                      from + row * rows.from_step_bytes + column * columns.from_step_bytes, sizeof(Item));
-        }
-      }
+void CopyTile(const std::byte* from, std::byte* out, const Dimension& rows, const Dimension& columns) {
+  constexpr std::int64_t kTile = kTileBytes / sizeof(Item);
+  Item tile[kTile][kTile];
+  for (std::int64_t column = 0; column < columns.size; ++column) {
+    for (std::int64_t row = 0; row < rows.size; ++row) {
+      std::memcpy(&tile[row][column], from + row * rows.from_step_bytes + column * columns.from_step_bytes,
+                  sizeof(Item));
+    }
+  }
+  for (std::int64_t row = 0; row < rows.size; ++row) {
+    std::memcpy(out + row * rows.out_step_bytes, tile[row],
+                static_cast<std::size_t>(columns.size) * sizeof(Item));
+  }
+}
+
+// `columns` is the innermost dimension of `out`.
+template <class Item>
+void CopyTiles(const std::byte* from, std::byte* out, Dimension rows, Dimension columns) {
+  if (columns.from_step_bytes == sizeof(Item)) {
+    for (std::int64_t row = 0; row < rows.size; ++row) {
+      std::memcpy(out + row * rows.out_step_bytes, from + row * rows.from_step_bytes,
+                  static_cast<std::size_t>(columns.size) * sizeof(Item));
+    }
+    return;
+  }
+  constexpr std::int64_t kTile = kTileBytes / sizeof(Item);
+  const std::int64_t num_rows = rows.size, num_columns = columns.size;
+  for (std::int64_t row = 0; row < num_rows; row += kTile) {
+    rows.size = std::min(kTile, num_rows - row);
+    for (std::int64_t column = 0; column < num_columns; column += kTile) {
+      columns.size = std::min(kTile, num_columns - column);
+      CopyTile<Item>(from + row * rows.from_step_bytes + column * columns.from_step_bytes,
+                     out + row * rows.out_step_bytes + column * columns.out_step_bytes, rows, columns);
     }
   }
 }
@@ -91,13 +115,17 @@ void Gather(const std::byte* from, std::byte* out, std::vector<Dimension> outer)
   }
 }
 
+std::uint16_t Swapped(std::uint16_t item) { return __builtin_bswap16(item); }
+std::uint32_t Swapped(std::uint32_t item) { return __builtin_bswap32(item); }
+std::uint64_t Swapped(std::uint64_t item) { return __builtin_bswap64(item); }
+
 template <class Item>
 void SwapEach(Bytes& bytes) {
   for (std::size_t i = 0; i < bytes.size(); i += sizeof(Item)) {
-    std::array<std::byte, sizeof(Item)> item;
-    std::memcpy(item.data(), bytes.data() + i, sizeof(Item));
-    std::reverse(item.begin(), item.end());
-    std::memcpy(bytes.data() + i, item.data(), sizeof(Item));
+    Item item;
+    std::memcpy(&item, bytes.data() + i, sizeof(Item));
+    item = Swapped(item);
+    std::memcpy(bytes.data() + i, &item, sizeof(Item));
   }
 }
 
@@ -203,7 +231,10 @@ Result<Bytes> CopyElements(const TensorInfo& info, const TensorSource& source,
     });
   }
   if (NeedsSwap(info, source)) {
-    VisitItem(SwapBytes(info.dtype), [&](auto item) { SwapEach<typename decltype(item)::type>(out); });
+    VisitItem(SwapBytes(info.dtype), [&](auto item) {
+      using Item = typename decltype(item)::type;
+      if constexpr (requires { Swapped(Item{}); } && sizeof(Item) > 1) SwapEach<Item>(out);
+    });
   }
   return out;
 }
