@@ -56,16 +56,15 @@ def test_the_python_that_a_document_shows_runs(document, monkeypatch):
     assert doctest.testfile(str(document), module_relative=False).failed == 0
 
 
-def update():
-    """Writes what the commands print now into the documents: `.venv/bin/python tests/python/test_documents.py`."""
-    for document in DOCUMENTS:
+def update(document):
+    def rerun(block):
+        shown = [f"$ {command}\n{run(command, folder_of(document))}" for command, _ in commands(block[1])]
+        return "```console\n" + "\n".join(shown) + "\n```"
 
-        def rerun(match, folder=folder_of(document)):
-            shown = [f"$ {command}\n{run(command, folder)}" for command, _ in commands(match[1])]
-            return "```console\n" + "\n".join(shown) + "\n```"
-
-        document.write_text(BLOCK.sub(rerun, document.read_text()))
+    document.write_text(BLOCK.sub(rerun, document.read_text()))
 
 
+# `.venv/bin/python tests/python/test_documents.py` writes what the commands print now into the documents.
 if __name__ == "__main__":
-    update()
+    for path in DOCUMENTS:
+        update(path)
