@@ -120,8 +120,16 @@ class LiteralReader {
     return shape;
   }
 
-  // Everything up to the end, for messages.
-  std::string_view rest() const { return rest_; }
+  // The list or whatever else stands where a string should, for messages.
+  std::string_view Other() const {
+    int depth = 0;
+    for (std::size_t i = 0; i < rest_.size(); ++i) {
+      if (rest_[i] == '[' || rest_[i] == '(') ++depth;
+      if (rest_[i] == ']' || rest_[i] == ')') --depth;
+      if (depth == 0) return rest_.substr(0, i + 1);
+    }
+    return rest_;
+  }
 
  private:
   void SkipSpace() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n\f"), rest_.size())); }
@@ -170,7 +178,7 @@ Result<Done> ReadDescr(std::string_view descr, NpyHeader& header) {
 
 Result<Done> ReadField(std::string_view key, LiteralReader& reader, NpyHeader& header) {
   if (key == "descr") {
-    if (!reader.AtString()) return UnsupportedDescr(reader.rest(), "a structured array, not a tensor");
+    if (!reader.AtString()) return UnsupportedDescr(reader.Other(), "a structured array, not a tensor");
     VN_ASSIGN_OR_RETURN(const std::string_view descr, reader.String());
     return ReadDescr(descr, header);
   }

@@ -86,7 +86,7 @@ TEST(Npy, NamesTheDescrItDoesNotRead) {
   const struct {
     const char *file, *says;
   } cases[] = {{"npy_object.npy", "'|O': Python objects"},
-               {"npy_structured.npy", "structured array"},
+               {"npy_structured.npy", "descr [('a', '<f4'), ('b', '<i8')]: a structured array"},
                {"npy_text.npy", "'<U2': text"},
                {"npy_void.npy", "'|V2': raw bytes; bfloat16"},
                {"npy_date.npy", "'<M8[s]': dates"}};

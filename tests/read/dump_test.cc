@@ -96,6 +96,20 @@ TEST(DumpOfOneFile, TellsTheFormatByContent) {
   EXPECT_THAT(Contents(Open(folder.path() / "bare.1")), ElementsAre("bare.1=7"));
 }
 
+TEST(DumpOfOneFile, KnowsEveryFormatWhateverItsName) {
+  const TemporaryFolder folder;
+  for (const char* fixture :
+       {"npy_f4.npy", "npz_stored.npz", "npz_deflated.npz", "pt_bare.pt", "pt_bare_legacy.pt",
+        "all.safetensors", "hdf5_tiny.h5", "hdf5_tiny_latest.h5", "hdf5_user_block.h5"}) {
+    fs::copy_file(fs::path(VN_TEST_DATA) / fixture, folder.path() / "some.tensors",
+                  fs::copy_options::overwrite_existing);
+    const Result<Dump> dump = Dump::Open(folder.path() / "some.tensors");
+    ASSERT_TRUE(dump) << dump.error().Message();
+    ASSERT_FALSE(dump->tensors().empty()) << fixture;
+    EXPECT_TRUE(dump->Load(0)) << fixture;
+  }
+}
+
 TEST(DumpOfOneFile, ListsADamagedFileAsOneDamagedTensor) {
   const TemporaryFolder folder;
   WriteText(folder.path() / "x.npy", "\x93NUMPY");
