@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msprobe_dumps
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,7 +131,81 @@ def start_up(folder, small):
     yield "vernier --version", f"{1000 * seconds:.1f} ms", "", "< 10 ms"
 
 
-BENCHMARKS = {f.__name__: f for f in (start_up, pairs, small_files, checkpoints, memory)}
+def ratio_to_peer(seconds, target, golden, folder, *words):
+    """Both sides of one line: what the reference needs for the same files, when there is one."""
+    peer = msprobe_dumps.peer()
+    if not peer:
+        return "the reference is not installed"
+    theirs, _ = timed(*peer, "compare", "-tp", target, "-gp", golden, "-o", folder / "peer", *words, repeat=1)
+    return f"{theirs / seconds:.0f} × the reference ({theirs:.1f} s)"
+
+
+def ours(folder, *words, repeat=3):
+    return timed(VERNIER, *words, "-o", folder / "ours", "-q", repeat=repeat)
+
+
+def real_data(folder, small):
+    cases = (("float32", 2**20, 4 if small else 128, "≥ 100 ×, ≥ 0.4"), ("bfloat16", 2**21, 4 if small else 128, "≥ 60 ×"))
+    for dtype, elements, count, goal in (*cases, ("float32", 256, 100 if small else 20_000, "≥ 100 ×")):
+        target, golden = folder / "target", folder / "golden"
+        for side, path in ((1, target), (0, golden)):
+            msprobe_dumps.tensor_dump(path, count, elements, dtype, side)
+        words = ("compare", "-tp", target / "dump.json", "-gp", golden / "dump.json")
+        ours(folder, *words, repeat=1)
+        seconds, _ = ours(folder, *words)
+        reading = read_seconds(target) + read_seconds(golden) if elements > 256 else 0
+        ratio = ratio_to_peer(seconds, target / "dump.json", golden / "dump.json", folder)
+        size = target / "dump_tensor_data" / "Functional.linear.0.forward.input.0.pt"
+        what = f"real data, {count} {dtype} tensors of {size.stat().st_size // 1024} KiB per side"
+        more = f", {reading / seconds:.2f} of plain reading" if reading else ""
+        yield what, f"{seconds:.3f} s", ratio + more, goal
+        for path in (target, golden):
+            shutil.rmtree(path)
+
+
+def statistics(folder, small):
+    apis = 200 if small else 20_000
+    for with_md5 in (False, True):
+        target, golden = folder / f"target{with_md5}", folder / f"golden{with_md5}"
+        for side, path in ((1, target), (0, golden)):
+            msprobe_dumps.statistics_dump(path, apis, side, with_md5)
+        files = target / "dump.json", golden / "dump.json"
+        kind = "MD5" if with_md5 else "statistics"
+        for words, theirs, goal in ((("csv",), (), "≥ 60 ×"), (("xlsx",), ("--xlsx",), "")):
+            if with_md5 and words == ("xlsx",):
+                continue
+            command = ("compare", "-tp", files[0], "-gp", files[1], *theirs)
+            seconds, peak = ours(folder, *command)
+            ratio = ratio_to_peer(seconds, *files, folder, *theirs)
+            json_bytes = sum(file.stat().st_size for file in files)
+            more = f", peak {peak / json_bytes:.2f} × the json files" if words == ("csv",) else ""
+            yield f"{kind}, {4 * apis} rows, {words[0]}", f"{seconds:.3f} s", ratio + more, goal
+        if not with_md5:
+            config = folder / "compare.json"
+            config.write_text(json.dumps({"npu_path": str(files[0]), "bench_path": str(files[1])}))
+            seconds, _ = ours(folder, "-f", "pytorch", "compare", "-i", config, "-hl")
+            yield f"{kind}, {4 * apis} rows, xlsx with highlight", f"{seconds:.3f} s", "the spec's reference: 62 s", "≥ 20 ×"
+
+
+def ranks(folder, small):
+    count, apis = (4, 20) if small else (64, 500)
+    for rank in range(count):
+        for side, name in ((1, "target"), (0, "golden")):
+            msprobe_dumps.statistics_dump(folder / name / f"rank{rank}", apis, side)
+    times, results = {}, {}
+    for threads in (1, 2, 4, 16):
+        out = folder / f"out{threads}"
+        words = ("compare", "-tp", folder / "target", "-gp", folder / "golden", "-j", threads, "-q", "-o", out)
+        times[threads], _ = timed(VERNIER, *words, repeat=1 if small else 3)
+        files = sorted(out.glob("compare_result_rank*.csv"))
+        results[threads] = sorted({file.name.rsplit("_", 1)[0]: file.read_bytes() for file in files}.items())
+    same = all(result == results[1] for result in results.values())
+    what = f"{count} ranks of {4 * apis} rows, statistics"
+    ratio = f"{times[1] / times[2]:.2f} × faster on two threads than on one; 1, 2, 4, 16 threads "
+    yield what, f"{times[2]:.3f} s", ratio + ("give the same bytes" if same else "DIFFER"), "the same bytes"
+
+
+BENCHMARKS = {f.__name__: f for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics, ranks)}
 
 
 def machine():
