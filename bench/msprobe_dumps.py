@@ -38,6 +38,7 @@ def statistics_dump(folder, num_apis, side, with_md5=False):
     """Four rows an API: three inputs and an output."""
     data = {}
     for i in range(num_apis):
+
         def row(k, i=i):
             more = {}
             if with_md5:

@@ -1,6 +1,6 @@
 """The honest alternative: two sharded safetensors checkpoints compared in straightforward NumPy, same columns as ours.
 
-    numpy_compare.py TARGET_FOLDER GOLDEN_FOLDER OUT.csv
+numpy_compare.py TARGET_FOLDER GOLDEN_FOLDER OUT.csv
 """
 
 import csv

@@ -145,7 +145,10 @@ def ours(folder, *words, repeat=3):
 
 
 def real_data(folder, small):
-    cases = (("float32", 2**20, 4 if small else 128, "≥ 100 ×, ≥ 0.4"), ("bfloat16", 2**21, 4 if small else 128, "≥ 60 ×"))
+    cases = (
+        ("float32", 2**20, 4 if small else 128, "≥ 100 ×, ≥ 0.4"),
+        ("bfloat16", 2**21, 4 if small else 128, "≥ 60 ×"),
+    )
     for dtype, elements, count, goal in (*cases, ("float32", 256, 100 if small else 20_000, "≥ 100 ×")):
         target, golden = folder / "target", folder / "golden"
         for side, path in ((1, target), (0, golden)):
@@ -163,7 +166,7 @@ def real_data(folder, small):
             shutil.rmtree(path)
 
 
-def statistics(folder, small):
+def statistics_mode(folder, small):
     apis = 200 if small else 20_000
     for with_md5 in (False, True):
         target, golden = folder / f"target{with_md5}", folder / f"golden{with_md5}"
@@ -184,7 +187,12 @@ def statistics(folder, small):
             config = folder / "compare.json"
             config.write_text(json.dumps({"npu_path": str(files[0]), "bench_path": str(files[1])}))
             seconds, _ = ours(folder, "-f", "pytorch", "compare", "-i", config, "-hl")
-            yield f"{kind}, {4 * apis} rows, xlsx with highlight", f"{seconds:.3f} s", "the spec's reference: 62 s", "≥ 20 ×"
+            yield (
+                f"{kind}, {4 * apis} rows, xlsx with highlight",
+                f"{seconds:.3f} s",
+                "the spec's reference: 62 s",
+                "≥ 20 ×",
+            )
 
 
 def ranks(folder, small):
@@ -205,7 +213,9 @@ def ranks(folder, small):
     yield what, f"{times[2]:.3f} s", ratio + ("give the same bytes" if same else "DIFFER"), "the same bytes"
 
 
-BENCHMARKS = {f.__name__: f for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics, ranks)}
+BENCHMARKS = {
+    f.__name__: f for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics_mode, ranks)
+}
 
 
 def machine():
@@ -213,7 +223,9 @@ def machine():
     target = json.loads(subprocess.run([VERNIER, "env", "--json"], capture_output=True, check=True).stdout)
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     dispatch = target.get("target") or target.get("dispatch_target") or "?"
-    return f"{model}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, {dispatch}"
+    return (
+        f"{model}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, {dispatch}"
+    )
 
 
 def write_page(rows, described):
