@@ -25,7 +25,10 @@ add_custom_command(
           ${HDF5_ARCHIVE} ${HDF5_OWN}
   DEPENDS ${HDF5_ARCHIVE} VERBATIM)
 add_custom_target(hdf5_archive DEPENDS ${HDF5_OWN})
+# Behind the archive on the linker's command line, since it is the archive that asks for them.
+add_library(hdf5_symbols STATIC ${CMAKE_SOURCE_DIR}/src/format/hdf5_symbols.cc)
 add_library(hdf5_own INTERFACE)
 add_dependencies(hdf5_own hdf5_archive)
 target_include_directories(hdf5_own SYSTEM INTERFACE ${HDF5_INCLUDE})
-target_link_libraries(hdf5_own INTERFACE ${HDF5_OWN} ${SZ_ARCHIVE} ${AEC_ARCHIVE} ${Z_ARCHIVE} m ${CMAKE_DL_LIBS})
+target_link_libraries(hdf5_own INTERFACE ${HDF5_OWN} ${SZ_ARCHIVE} ${AEC_ARCHIVE} ${Z_ARCHIVE} hdf5_symbols m
+                      ${CMAKE_DL_LIBS})

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxEntries = std::size_t{1} << 22;
 constexpr std::size_t kMaxDepth = 400;
-constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 28;  // of all names together
+constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 27;  // of all names together
 
 class Lister {
  public:

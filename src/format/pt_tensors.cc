@@ -14,7 +14,7 @@ constexpr std::size_t kMaxTensors = std::size_t{1} << 20;
 constexpr std::size_t kMaxDepth = 400;
 constexpr std::size_t kMaxRank = 64;
 constexpr std::uint64_t kMaxVisits = std::uint64_t{1} << 28;
-constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 28;  // of all names together
+constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 27;  // of all names together
 // An expanded tensor (stride 0) may be larger than its storage, but not as a bomb is.
 constexpr std::uint64_t kAlwaysAllowedBytes = std::uint64_t{1} << 30, kMaxExpansion = 1024;
 

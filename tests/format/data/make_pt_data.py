@@ -60,7 +60,7 @@ DTYPES = (
 def zero_to_five(dtype):
     numbers = torch.arange(6, dtype=torch.float64)
     if dtype.is_complex:
-        return torch.complex(numbers, -numbers).to(dtype).reshape(2, 3)
+        return torch.complex(numbers, 0 - numbers).to(dtype).reshape(2, 3)
     return (numbers % 2 if dtype == torch.bool else numbers).to(dtype).reshape(2, 3)
 
 
