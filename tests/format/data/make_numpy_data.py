@@ -3,6 +3,7 @@
 Every tensor is [[0, 1, 2], [3, 4, 5]] in its dtype (bool: odd numbers are true; complex: n - n*1j), unless its name
 says otherwise. Run with numpy, torch and safetensors installed.
 """
+
 import io
 import pathlib
 import zipfile
@@ -57,9 +58,23 @@ def main():
         archive.writestr("notes.txt", b"not an array either")
 
     numbers = torch.arange(6).reshape(2, 3)
-    dtypes = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-              torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32,
-              torch.uint64, torch.complex64]
+    dtypes = [
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+        torch.complex64,
+    ]
     tensors = {str(dtype).removeprefix("torch."): numbers.to(dtype) for dtype in dtypes}
     tensors["complex64"] = (numbers - numbers * 1j).to(torch.complex64)
     tensors["bool"] = numbers % 2 == 1
