@@ -1,7 +1,10 @@
 #include "core/python_text.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -171,6 +174,43 @@ std::optional<double> ParsePythonFloat(std::string_view text) {
     return std::nullopt;
   }
   return sign * value;
+}
+
+double ParseTableNumber(std::string_view text) {
+  constexpr int kMaxDigits = 17, kMaxExponent = 308;
+  const bool negative = text.starts_with('-');
+  std::size_t at = negative || text.starts_with('+') ? 1 : 0;
+  double number = 0;
+  int num_digits = 0, exponent = 0;
+  bool in_fraction = false;
+  for (; at < text.size() && (IsDigit(text[at]) || text[at] == '.'); ++at) {
+    if (text[at] == '.') {
+      in_fraction = true;
+    } else if (num_digits < kMaxDigits) {
+      number = number * 10.0 + (text[at] - '0');
+      ++num_digits;
+      exponent -= in_fraction ? 1 : 0;
+    } else {
+      exponent += in_fraction ? 0 : 1;
+    }
+  }
+  if (at < text.size() && (text[at] | 0x20) == 'e') {
+    int written = 0;
+    at += at + 1 < text.size() && text[at + 1] == '+' ? 2 : 1;  // from_chars knows no plus sign
+    std::from_chars(text.data() + at, text.data() + text.size(), written);
+    exponent += written;
+  }
+  if (negative) number = -number;
+  static const std::array<double, kMaxExponent + 1> powers = [] {
+    std::array<double, kMaxExponent + 1> table{};
+    for (int i = 0; i <= kMaxExponent; ++i) table[static_cast<std::size_t>(i)] = std::strtod(fmt::format("1e{}", i).c_str(), nullptr);
+    return table;
+  }();
+  const auto power = [&](int of) { return powers[static_cast<std::size_t>(std::min(of, kMaxExponent))]; };
+  if (exponent > kMaxExponent) return std::copysign(HUGE_VAL, number);
+  if (exponent >= 0) return number * power(exponent);
+  if (exponent >= -kMaxExponent) return number / power(-exponent);
+  return number / power(-exponent - kMaxExponent) / power(kMaxExponent);
 }
 
 std::string RepairUtf8(std::string_view text) {

@@ -27,10 +27,15 @@ Value Percent(double difference, double bench, TextArena& arena) {
 // specification, #6).
 constexpr double kWarningFloor = 1e-10;
 
+// The number that differences are taken of.
+double TableNumber(const Value& value, double number) {
+  return value.kind == Value::Kind::kInt || value.text.empty() || !std::isfinite(number) ? number : ParseTableNumber(value.text);
+}
+
 Comparison CompareClassic(const Value& npu, const Value& bench, double warning_ratio, TextArena& arena) {
   const auto n = NumericOf(npu), b = NumericOf(bench);
   if (!n || !b) return Both("N/A");
-  const double difference = *n - *b;
+  const double difference = TableNumber(npu, *n) - TableNumber(bench, *b);
   if (std::isnan(difference)) return Both("Nan");
   Comparison result;
   result.difference = Value::Float(difference);
@@ -88,7 +93,8 @@ Comparison CompareCurrent(const Value& npu, const Value& bench, TextArena& arena
     const std::string_view word = kWords[n][b];
     return Both(word.empty() ? "0" : word);
   }
-  const double number = *NumericOf(npu), divisor = *NumericOf(bench), difference = number - divisor;
+  const double number = TableNumber(npu, *NumericOf(npu)), divisor = TableNumber(bench, *NumericOf(bench));
+  const double difference = number - divisor;
   Comparison result;
   result.difference = Value::Text(arena.Keep(PythonFloat(difference)));
   result.relative = divisor == 0 ? Value::Text("inf") : Percent(difference, divisor, arena);

@@ -94,7 +94,12 @@ std::vector<RowPair> JoinByKey(const Dump& npu, const Dump& bench, const MatchOp
       pairs.push_back({row, kNoRow});
       continue;
     }
-    npu_index.Find(key, same_npu);
+    // Mapped names may coincide; each row then keeps its own place.
+    if (options.rule == PairRule::kExact) {
+      npu_index.Find(key, same_npu);
+    } else {
+      same_npu.push_back(row);
+    }
     bench_index.Find(key, same_bench);
     for (const std::uint32_t same : same_npu) written[same] = true;
     if (same_npu.size() == 1 && same_bench.size() <= 1) {

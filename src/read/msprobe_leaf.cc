@@ -96,8 +96,9 @@ Value ShownValue(std::string_view text, std::size_t at, TextArena& arena) {
       return {Value::Kind::kInt, ParsePythonFloat(digits).value_or(0), digits == "-0" ? "0" : digits};
     }
     case JsonKind::kFloat: {
-      const double number = cursor.TakeNumber();
-      return std::isnan(number) ? Value::Text("Nan") : Value::Float(number);
+      const std::string_view digits = cursor.TakeNumberText();
+      const double number = ParsePythonFloat(digits).value_or(0);
+      return std::isnan(number) ? Value::Text("Nan") : Value{Value::Kind::kFloat, number, digits};
     }
     case JsonKind::kString: {
       std::string buffer;
