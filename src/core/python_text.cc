@@ -203,7 +203,8 @@ double ParseTableNumber(std::string_view text) {
   if (negative) number = -number;
   static const std::array<double, kMaxExponent + 1> powers = [] {
     std::array<double, kMaxExponent + 1> table{};
-    for (int i = 0; i <= kMaxExponent; ++i) table[static_cast<std::size_t>(i)] = std::strtod(fmt::format("1e{}", i).c_str(), nullptr);
+    for (int i = 0; i <= kMaxExponent; ++i)
+      table[static_cast<std::size_t>(i)] = std::strtod(fmt::format("1e{}", i).c_str(), nullptr);
     return table;
   }();
   const auto power = [&](int of) { return powers[static_cast<std::size_t>(std::min(of, kMaxExponent))]; };

@@ -138,8 +138,8 @@ void FillScalar(const PairMeasures& m, Dtype npu_dtype, Dtype bench_dtype, Resul
       NumberOrNan(ScalarDifference(npu, bench, npu_dtype, bench_dtype), kMaxAbsNan, text);
   row.metrics[kMaxRelativeErr] = NumberOrNan(relative, kRelativeNan, text);
   message += text;
-  // In the reference each of the two ratio columns says everything so far again. Copies of the first sentence alone
-  // are dropped; with others between them they are part of the text that people search for.
+  // In the reference each of the two ratio columns says everything so far again. Copies of the first sentence
+  // alone are dropped; with others between them they are part of the text that people search for.
   if (text.size() > kScalarMessage.size()) message += text + text + text;
 }
 

@@ -29,7 +29,9 @@ constexpr double kWarningFloor = 1e-10;
 
 // The number that differences are taken of.
 double TableNumber(const Value& value, double number) {
-  return value.kind == Value::Kind::kInt || value.text.empty() || !std::isfinite(number) ? number : ParseTableNumber(value.text);
+  return value.kind == Value::Kind::kInt || value.text.empty() || !std::isfinite(number)
+             ? number
+             : ParseTableNumber(value.text);
 }
 
 Comparison CompareClassic(const Value& npu, const Value& bench, double warning_ratio, TextArena& arena) {
