@@ -219,7 +219,8 @@ BENCHMARKS = {
 
 
 def machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "?")
     target = json.loads(subprocess.run([VERNIER, "env", "--json"], capture_output=True, check=True).stdout)
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     dispatch = target.get("target") or target.get("dispatch_target") or "?"
