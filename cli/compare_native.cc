@@ -34,6 +34,12 @@ std::string Footer() {
   return text + "\n" + kExamples;
 }
 
+// CLI11's own check would print the largest double there is.
+std::string NegativeNumberProblem(const std::string& text) {
+  double value = -1;
+  return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : text + " is not a number from 0 up";
+}
+
 // "only" and what it keeps, in the order of Status.
 constexpr std::string_view kOnly[] = {"passed", "failed", "error", "unmatched"};
 
@@ -56,7 +62,7 @@ struct CompareArgs {
     app->add_option("GOLDEN", golden, "what it should be")->type_name("")->required();
     match.Declare(*app);
     constexpr const char* kJudging = "Judging";
-    const CLI::Validator non_negative = CLI::Range(0.0, std::numeric_limits<double>::max()).description("");
+    const CLI::Validator non_negative = CLI::Validator(NegativeNumberProblem, "");
     app->add_option("--rtol", rtol,
                     "allowed |target - golden| is atol + rtol * |golden|; default by dtype, as "
                     "torch.testing.assert_close")

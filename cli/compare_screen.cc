@@ -14,19 +14,26 @@ struct ScreenColumn {
   std::string_view key;  // of CompareColumns()
   std::string_view heading;
   Cut cut = Cut::kNever;
-  bool only_if_wide = false;
+  enum class When {
+    kAlways,
+    kIfWide,
+    kIfAny
+  } when = When::kAlways;            // kIfAny: where a row has more than zero
+  std::string_view golden_key = {};  // shown beside it where it differs, or instead where there is no target
 };
+using When = ScreenColumn::When;
 // clang-format off
 constexpr ScreenColumn kScreenColumns[] = {
     {"verdict",       "verdict"},
     {"name",          "name",    Cut::kMiddle},
-    {"dtype",         "dtype"},
-    {"shape",         "shape",   Cut::kMiddle},
+    {"dtype",         "dtype",   Cut::kNever,  When::kAlways, "golden_dtype"},
+    {"shape",         "shape",   Cut::kMiddle, When::kAlways, "golden_shape"},
     {"max_abs",       "max abs"},
     {"max_rel",       "max rel"},
     {"cosine",        "cosine"},
     {"percent_close", "% close"},
-    {"why",           "why",     Cut::kEnd, true},
+    {"nan_inf_mismatches", "nan/inf", Cut::kNever, When::kIfAny},
+    {"why",           "why",     Cut::kEnd, When::kIfWide},
 };
 // clang-format on
 constexpr std::size_t kWide = 160;  // columns, from which on the reasons fit beside the numbers
@@ -48,20 +55,31 @@ std::string TextCell(const KeptRow& row, std::string_view key) {
   return text ? *text : "";
 }
 
+Cell ScreenCell(const ScreenColumn& column, const KeptRow& row) {
+  const Cell& cell = row.cells[ColumnOf(column.key)];
+  const std::string golden = column.golden_key.empty() ? "" : TextCell(row, column.golden_key);
+  const auto* text = std::get_if<std::string>(&cell);
+  if (golden.empty() || (text && *text == golden)) return cell;
+  return text ? *text + " vs " + golden : golden;
+}
+
+bool IsShown(const ScreenColumn& column, const CompareScreen& screen, std::size_t width) {
+  const auto above_zero = [&column](const KeptRow& row) {
+    const auto* count = std::get_if<std::uint64_t>(&row.cells[ColumnOf(column.key)]);
+    return count && *count > 0;
+  };
+  if (column.when == When::kIfWide) return width == 0 || width >= kWide;
+  return column.when == When::kAlways || std::any_of(screen.rows.begin(), screen.rows.end(), above_zero);
+}
+
 std::string TableTextOf(const CompareScreen& screen, std::size_t width, bool colour) {
   std::vector<TableColumn> columns;
-  std::vector<std::size_t> sources;
-  for (const ScreenColumn& column : kScreenColumns) {
-    if (column.only_if_wide && width != 0 && width < kWide) continue;
-    columns.push_back({std::string(column.heading), column.cut});
-    sources.push_back(ColumnOf(column.key));
-  }
   std::vector<TableRow> rows;
-  for (const KeptRow& kept : screen.rows) {
-    TableRow row;
-    for (const std::size_t source : sources) row.cells.push_back(kept.cells[source]);
-    row.colour = ColourOf(kept.status);
-    rows.push_back(std::move(row));
+  for (const KeptRow& kept : screen.rows) rows.push_back({{}, ColourOf(kept.status)});
+  for (const ScreenColumn& column : kScreenColumns) {
+    if (!IsShown(column, screen, width)) continue;
+    columns.push_back({std::string(column.heading), column.cut});
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].cells.push_back(ScreenCell(column, screen.rows[i]));
   }
   TableOptions options;
   options.width = width;
@@ -89,6 +107,9 @@ std::string CompareScreenText(const CompareScreen& screen, std::size_t width, bo
     text += '\n';
   }
   text += screen.summary.Text() + '\n';
+  if (screen.summary.num_pairs() == 0) {
+    text += "no tensor has a partner; try --match fuzzy, --match position or --rename OLD=NEW\n";
+  }
   for (const KeptRow& row : screen.first_bad) {
     text += fmt::format("first {} in file order: {}: {}\n", row.status == Status::kFail ? "failure" : "error",
                         Printable(TextCell(row, "name")), Printable(TextCell(row, "why")));

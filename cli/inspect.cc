@@ -107,12 +107,11 @@ constexpr InspectColumn kColumns[] = {
 };
 // clang-format on
 
-std::vector<const InspectColumn*> ColumnsFor(const InspectArgs& args, bool on_screen, bool any_error) {
+std::vector<const InspectColumn*> ColumnsFor(const InspectArgs& args, bool on_screen) {
   std::vector<const InspectColumn*> columns;
   for (const InspectColumn& column : kColumns) {
     const bool wanted[] = {true, !on_screen, args.stats, args.crc};  // in the order of When
-    const bool empty = on_screen && !any_error && column.key == "error";
-    if (wanted[static_cast<std::size_t>(column.when)] && !empty) columns.push_back(&column);
+    if (wanted[static_cast<std::size_t>(column.when)]) columns.push_back(&column);
   }
   return columns;
 }
@@ -127,8 +126,8 @@ class Inspection {
  public:
   static Result<Inspection> Create(const InspectArgs& args) {
     Inspection inspection(args);
-    inspection.report_columns_ = ColumnsFor(args, false, true);
-    inspection.screen_columns_ = ColumnsFor(args, true, true);
+    inspection.report_columns_ = ColumnsFor(args, false);
+    inspection.screen_columns_ = ColumnsFor(args, true);
     std::vector<std::string> keys;
     for (const InspectColumn* column : inspection.report_columns_) keys.emplace_back(column->key);
     VN_ASSIGN_OR_RETURN(inspection.reports_, CreateReports(args.report, keys));
@@ -149,7 +148,7 @@ class Inspection {
       Result<Dump> dump = Dump::Open(path, {args_->speed.num_threads});
       if (!dump) {
         Complain(dump.error());
-        ++num_errors_;
+        ++num_missing_;
       } else {
         dumps_.push_back(*std::move(dump));
       }
@@ -196,14 +195,14 @@ class Inspection {
     for (ReportFile& report : reports_) VN_RETURN_IF_ERROR(report.Finish());
     std::FILE* stream = stdout_is_taken_ ? stderr : stdout;
     if (!args_->speed.quiet && !stdout_is_taken_) Say(stream, TableTextOf());
-    if (!args_->speed.quiet && (!stdout_is_taken_ || num_errors_ > 0)) Say(stream, SummaryText());
+    if (!args_->speed.quiet && (!stdout_is_taken_ || any_error())) Say(stream, SummaryText());
     for (const ReportFile& report : reports_) {
       if (!report.is_stdout()) Say(stream, "wrote " + report.name() + "\n");
     }
     return Done{};
   }
 
-  bool any_error() const { return num_errors_ > 0; }
+  bool any_error() const { return num_errors_ + num_missing_ > 0; }
 
  private:
   explicit Inspection(const InspectArgs& args) : args_(&args) {}
@@ -242,7 +241,8 @@ class Inspection {
   }
 
   std::string SummaryText() const {
-    const std::string errors = num_errors_ > 0 ? fmt::format("; {} could not be read", num_errors_) : "";
+    const std::uint64_t num_bad = num_errors_ + num_missing_;
+    const std::string errors = num_bad > 0 ? fmt::format("; {} could not be read", num_bad) : "";
     return fmt::format("{} tensor{}, {}{}\n", items_.size(), items_.size() == 1 ? "" : "s",
                        SizeText(NumBytesOf(items_)), errors);
   }
@@ -254,7 +254,8 @@ class Inspection {
   std::vector<Dump> dumps_;
   std::vector<Item> items_;
   std::vector<TableRow> rows_;
-  std::uint64_t num_errors_ = 0;
+  std::uint64_t num_errors_ = 0;   // tensors
+  std::uint64_t num_missing_ = 0;  // paths
 };
 
 Result<ExitCode> Inspect(const InspectArgs& args, Interrupt& interrupt) {

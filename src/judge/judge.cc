@@ -38,9 +38,8 @@ std::string WorstText(const Question& q) {
                      ValueText(worst->want, q.pair.golden->dtype));
 }
 
-// "1 element is", "3 of 4096 elements are"
-std::string CountText(std::uint64_t count, std::uint64_t of) {
-  return fmt::format("{} of {} element{}", count, of, of == 1 ? "" : "s");
+std::string DifferText(std::uint64_t count, std::uint64_t of) {
+  return fmt::format("{} of {} element{} differ{}", count, of, of == 1 ? "" : "s", count == 1 ? "s" : "");
 }
 
 bool ShapeDiffers(const Question& q) { return q.pair.target->shape != q.pair.golden->shape; }
@@ -75,15 +74,15 @@ std::string SaySpecial(const Question& q) {
     if (kind.count == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kind.count, kind.says);
   }
-  return fmt::format("{} differ in NaN or infinity ({}){}",
-                     CountText(m.num_special_mismatches(), m.num_elements), text, WorstText(q));
+  return fmt::format("{} in NaN or infinity ({}){}", DifferText(m.num_special_mismatches(), m.num_elements),
+                     text, WorstText(q));
 }
 
 bool NotClose(const Question& q) { return q.pair.measures->num_close < q.pair.measures->num_elements; }
 std::string SayNotClose(const Question& q) {
   const PairMeasures& m = *q.pair.measures;
-  return fmt::format("{} differ by more than rtol {}, atol {}{}",
-                     CountText(m.num_elements - m.num_close, m.num_elements), ShortestText(m.rtol),
+  return fmt::format("{} by more than rtol {}, atol {}{}",
+                     DifferText(m.num_elements - m.num_close, m.num_elements), ShortestText(m.rtol),
                      ShortestText(m.atol), WorstText(q));
 }
 

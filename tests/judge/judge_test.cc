@@ -47,7 +47,7 @@ TEST(Judge, AnElementBeyondTheToleranceFailsWithItsNumbers) {
   EXPECT_EQ(verdict.rule, "tolerance");
   EXPECT_EQ(
       verdict.why,
-      "1 of 6 elements differ by more than rtol 1.3e-06, atol 1e-05; worst at [1, 0]: got 0.5, want 0.25");
+      "1 of 6 elements differs by more than rtol 1.3e-06, atol 1e-05; worst at [1, 0]: got 0.5, want 0.25");
 }
 
 TEST(Judge, NanOnOneSideFailsWithItsPlace) {
