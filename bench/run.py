@@ -223,7 +223,7 @@ def machine():
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "?")
     target = json.loads(subprocess.run([VERNIER, "env", "--json"], capture_output=True, check=True).stdout)
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    dispatch = target.get("target") or target.get("dispatch_target") or "?"
+    dispatch = target["instruction set"]
     return (
         f"{model}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, {dispatch}"
     )

@@ -3,6 +3,7 @@
 from ._compare import Comparison, compare
 from ._dump import Dump, TensorInfo, open_dump
 from ._measure import pair, stats
+from ._msprobe import compare_distributed
 from ._native import VernierError, __version__, main
 from ._write import write_npy, write_pt, write_safetensors
 
@@ -13,6 +14,7 @@ __all__ = [
     "VernierError",
     "__version__",
     "compare",
+    "compare_distributed",
     "main",
     "open_dump",
     "pair",

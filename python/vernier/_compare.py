@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ctypes import byref
 
 from . import _native
+from ._msprobe import compare_recordings
 
 
 class Comparison(Sequence):
@@ -40,7 +41,17 @@ class Comparison(Sequence):
         return f"<vernier.Comparison of {len(self)} rows, {self.summary['verdict']}>"
 
 
-def compare(target, golden, *, match="exact", rename=None, rtol=None, atol=None, threads=0):
+def compare(*args, **kwargs):
+    """``compare(target, golden, …)`` compares what lies under two paths, see :func:`compare_paths`.
+
+    ``compare(input_param, output_path, …)`` with a dict is the function of msprobe's guide, see
+    :func:`compare_recordings`.
+    """
+    is_recording = isinstance(args[0], dict) if args else "input_param" in kwargs
+    return (compare_recordings if is_recording else compare_paths)(*args, **kwargs)
+
+
+def compare_paths(target, golden, *, match="exact", rename=None, rtol=None, atol=None, threads=0):
     """Compares two tensor files, checkpoints or folders, as ``vernier compare`` does.
 
     ``match`` is "exact", "fuzzy" or "position". ``rename`` maps text in target names to what it becomes before they
