@@ -16,6 +16,7 @@ struct ScreenColumn {
   Cut cut = Cut::kNever;
   enum class When {
     kAlways,
+    kIfRoomy,
     kIfWide,
     kIfAny
   } when = When::kAlways;            // kIfAny: where a row has more than zero
@@ -29,14 +30,15 @@ constexpr ScreenColumn kScreenColumns[] = {
     {"dtype",         "dtype",   Cut::kNever,  When::kAlways, "golden_dtype"},
     {"shape",         "shape",   Cut::kMiddle, When::kAlways, "golden_shape"},
     {"max_abs",       "max abs"},
-    {"max_rel",       "max rel"},
+    {"max_rel",       "max rel", Cut::kNever,  When::kIfRoomy},
     {"cosine",        "cosine"},
     {"percent_close", "% close"},
     {"nan_inf_mismatches", "nan/inf", Cut::kNever, When::kIfAny},
     {"why",           "why",     Cut::kEnd, When::kIfWide},
 };
 // clang-format on
-constexpr std::size_t kWide = 160;  // columns, from which on the reasons fit beside the numbers
+// Columns of the terminal from which on one more number, and the reasons, fit beside the others.
+constexpr std::size_t kRoomy = 110, kWide = 160;
 
 int StatusRank(Status status) {
   constexpr int kRanks[] = {3, 0, 1, 2};  // pass, fail, error, unmatched
@@ -68,6 +70,7 @@ bool IsShown(const ScreenColumn& column, const CompareScreen& screen, std::size_
     const auto* count = std::get_if<std::uint64_t>(&row.cells[ColumnOf(column.key)]);
     return count && *count > 0;
   };
+  if (column.when == When::kIfRoomy) return width == 0 || width >= kRoomy;
   if (column.when == When::kIfWide) return width == 0 || width >= kWide;
   return column.when == When::kAlways || std::any_of(screen.rows.begin(), screen.rows.end(), above_zero);
 }

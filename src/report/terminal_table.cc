@@ -98,6 +98,7 @@ bool IsNumber(const Cell& cell) {
 }
 
 using Texts = std::vector<std::string>;
+using Cut = TableColumn::Cut;
 
 // The widest column that may be cut gives up one character at a time.
 void FitWidths(std::vector<std::size_t>& widths, std::span<const TableColumn> columns,
@@ -115,6 +116,17 @@ void FitWidths(std::vector<std::size_t>& widths, std::span<const TableColumn> co
   }
 }
 
+// The start that all texts share, up to a separator: "model.layers." of names, which tells none from another.
+std::size_t CommonStart(const std::vector<Texts>& lines, std::size_t column) {
+  std::string_view start = lines.front()[column];
+  for (const Texts& line : lines) {
+    const auto [end, ignored] =
+        std::mismatch(start.begin(), start.end(), line[column].begin(), line[column].end());
+    start = start.substr(0, static_cast<std::size_t>(end - start.begin()));
+  }
+  return start.find_last_of("./:") + 1;  // 0 when there is none
+}
+
 class TableText {
  public:
   TableText(std::span<const TableColumn> columns, std::span<const TableRow> rows, const TableOptions& options)
@@ -129,7 +141,7 @@ class TableText {
       }
       lines_.push_back(std::move(texts));
     }
-    if (options.width != 0 && !columns.empty()) FitWidths(widths_, columns, options.width);
+    if (options.width != 0 && !columns.empty()) Fit();
   }
 
   std::string Render(std::span<const TableRow> rows) {
@@ -143,6 +155,25 @@ class TableText {
   }
 
  private:
+  void Fit() {
+    const std::vector<std::size_t> natural = widths_;
+    FitWidths(widths_, columns_, options_.width);
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i].cut == Cut::kMiddle && widths_[i] < natural[i] && lines_.size() > 1) DropCommonStart(i);
+    }
+  }
+
+  void DropCommonStart(std::size_t column) {
+    const std::size_t start = CommonStart(lines_, column);
+    if (start <= kEllipsis.size()) return;
+    std::size_t widest = DisplayWidth(columns_[column].heading);
+    for (Texts& line : lines_) {
+      line[column].replace(0, start, kEllipsis);
+      widest = std::max(widest, DisplayWidth(line[column]));
+    }
+    widths_[column] = std::min(widths_[column], widest);
+  }
+
   // Colours the cell of one column, or all of them.
   void AddLine(const Texts& texts, std::string_view colour, std::optional<std::size_t> only_column) {
     std::string line;

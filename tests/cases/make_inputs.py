@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes the input files of the cases. Needs only the standard library; run it again after changing it."""
+
 import json
 import math
 import pathlib
@@ -24,8 +25,11 @@ def safetensors(path, tensors):
     header, data = {}, b""
     for name, (code, shape, values) in tensors.items():
         packed = struct.pack(f"<{len(values)}{code}", *values)
-        header[name] = {"dtype": SAFETENSORS_CODE[code], "shape": shape,
-                        "data_offsets": [len(data), len(data) + len(packed)]}
+        header[name] = {
+            "dtype": SAFETENSORS_CODE[code],
+            "shape": shape,
+            "data_offsets": [len(data), len(data) + len(packed)],
+        }
         data += packed
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -58,45 +62,90 @@ npy("compare_shape_mismatch/golden.npy", RAMP[:4], shape=[2, 2])
 npy("compare_reshaped/target.npy", RAMP, shape=[2, 3])
 npy("compare_reshaped/golden.npy", RAMP, shape=[3, 2])
 two_files("compare_tolerance", [1.0, 2.02, 0.001], [1.0, 2.0, 0.0])
-for case in ("output_dev_full", "output_bad_ending", "output_below_a_file", "output_not_writable", "output_stdout",
-             "output_folder", "mistakes", "stdout_dev_full", "closed_pipe", "permission_denied"):
+for case in (
+    "output_dev_full",
+    "output_bad_ending",
+    "output_below_a_file",
+    "output_not_writable",
+    "output_stdout",
+    "output_folder",
+    "mistakes",
+    "stdout_dev_full",
+    "closed_pipe",
+    "permission_denied",
+):
     two_files(case, WRONG, RAMP)
 
 # Folders and checkpoints.
 for name, (code, shape, target, golden) in {
-        "equal": ("f", [3], [1, 2, 3], [1, 2, 3]),
-        "scalar": ("d", [], [1.5], [1.5]),
-        "empty": ("f", [0, 4], [], []),
-        "whole": ("q", [2], [7, -9], [7, -9])}.items():
+    "equal": ("f", [3], [1, 2, 3], [1, 2, 3]),
+    "scalar": ("d", [], [1.5], [1.5]),
+    "empty": ("f", [0, 4], [], []),
+    "whole": ("q", [2], [7, -9], [7, -9]),
+}.items():
     npy(f"compare_folders/target/{name}.npy", target, shape, code)
     npy(f"compare_folders/golden/{name}.npy", golden, shape, code)
-safetensors("compare_unmatched/target.safetensors",
-            {"a": ("f", [1], [1]), "new": ("f", [2], [1, 2]), "b": ("f", [1], [2])})
-safetensors("compare_unmatched/golden.safetensors", {"b": ("f", [1], [2]), "old": ("i", [1], [1]), "a": ("f", [1], [1])})
-safetensors("compare_fuzzy/target.safetensors",
-            {"module.layer.1.w": ("f", [1], [1]), "module.layer.10.w": ("f", [1], [10]),
-             "conv.4.forward.input.0": ("f", [1], [4]), "conv.9.forward.input.0": ("f", [1], [9]),
-             "layer.2.w": ("f", [1], [2])})
-safetensors("compare_fuzzy/golden.safetensors",
-            {"layer.1.w": ("f", [1], [1]), "layer.10.w": ("f", [1], [10]), "layer.20.w": ("f", [1], [2]),
-             "conv.0.forward.input.0": ("f", [1], [4]), "conv.1.forward.input.0": ("f", [1], [9])})
+safetensors(
+    "compare_unmatched/target.safetensors", {"a": ("f", [1], [1]), "new": ("f", [2], [1, 2]), "b": ("f", [1], [2])}
+)
+safetensors(
+    "compare_unmatched/golden.safetensors", {"b": ("f", [1], [2]), "old": ("i", [1], [1]), "a": ("f", [1], [1])}
+)
+safetensors(
+    "compare_fuzzy/target.safetensors",
+    {
+        "module.layer.1.w": ("f", [1], [1]),
+        "module.layer.10.w": ("f", [1], [10]),
+        "conv.4.forward.input.0": ("f", [1], [4]),
+        "conv.9.forward.input.0": ("f", [1], [9]),
+        "layer.2.w": ("f", [1], [2]),
+    },
+)
+safetensors(
+    "compare_fuzzy/golden.safetensors",
+    {
+        "layer.1.w": ("f", [1], [1]),
+        "layer.10.w": ("f", [1], [10]),
+        "layer.20.w": ("f", [1], [2]),
+        "conv.0.forward.input.0": ("f", [1], [4]),
+        "conv.1.forward.input.0": ("f", [1], [9]),
+    },
+)
 for case in ("compare_position", "compare_zero_pairs"):
     safetensors(f"{case}/target.safetensors", {"x": ("f", [1], [1]), "y": ("f", [1], [2])})
     safetensors(f"{case}/golden.safetensors", {"p": ("f", [1], [1]), "q": ("f", [1], [2])})
-safetensors("compare_position/longer.safetensors",
-            {"p": ("f", [1], [1]), "q": ("f", [1], [2]), "r": ("f", [1], [3])})
+safetensors("compare_position/longer.safetensors", {"p": ("f", [1], [1]), "q": ("f", [1], [2]), "r": ("f", [1], [3])})
 safetensors("compare_rename/target.safetensors", {"npu.h.1.w": ("f", [1], [1]), "npu.h.10.w": ("f", [1], [10])})
 safetensors("compare_rename/golden.safetensors", {"gpu.layer.7.w": ("f", [1], [1]), "gpu.h.10.w": ("f", [1], [10])})
 long_name = "n" * 10_000
 safetensors("names_long/target.safetensors", {long_name: ("f", [1], [1])})
 safetensors("names_long/golden.safetensors", {long_name: ("f", [1], [2])})
 
-MANY_TARGET = {"a.good": ("f", [2], [1, 2]), "b.off_by_a_bit": ("f", [2], [1.5, 2]), "c.nan": ("f", [1], [nan]),
-               "d.only_target": ("f", [1], [0]), "e.far_off": ("f", [2], [100, -100]), "f.half": ("e", [2], [0.5, 0.25])}
-MANY_GOLDEN = {"a.good": ("f", [2], [1, 2]), "b.off_by_a_bit": ("f", [2], [1, 2]), "c.nan": ("f", [1], [1]),
-               "e.far_off": ("f", [2], [1, 2]), "f.half": ("e", [2], [0.5, 0.25]), "g.only_golden": ("f", [1], [0])}
-for case in ("report_formats", "report_sort", "report_only", "report_top", "report_quiet", "report_threads",
-             "compare_strict"):
+MANY_TARGET = {
+    "a.good": ("f", [2], [1, 2]),
+    "b.off_by_a_bit": ("f", [2], [1.5, 2]),
+    "c.nan": ("f", [1], [nan]),
+    "d.only_target": ("f", [1], [0]),
+    "e.far_off": ("f", [2], [100, -100]),
+    "f.half": ("e", [2], [0.5, 0.25]),
+}
+MANY_GOLDEN = {
+    "a.good": ("f", [2], [1, 2]),
+    "b.off_by_a_bit": ("f", [2], [1, 2]),
+    "c.nan": ("f", [1], [1]),
+    "e.far_off": ("f", [2], [1, 2]),
+    "f.half": ("e", [2], [0.5, 0.25]),
+    "g.only_golden": ("f", [1], [0]),
+}
+for case in (
+    "report_formats",
+    "report_sort",
+    "report_only",
+    "report_top",
+    "report_quiet",
+    "report_threads",
+    "compare_strict",
+):
     safetensors(f"{case}/target.safetensors", MANY_TARGET)
     safetensors(f"{case}/golden.safetensors", MANY_GOLDEN)
 
@@ -112,9 +161,15 @@ broken = HERE / "damaged_only/target/one.npy"
 broken.write_bytes(broken.read_bytes()[:20])
 
 # inspect
-safetensors("inspect_table/model.safetensors",
-            {"embed.weight": ("f", [2, 3], RAMP), "layer.0.bias": ("e", [2], [0.5, nan]),
-             "layer.0.mask": ("i", [4], [0, 1, 0, -2]), "scale": ("d", [], [2.0])})
+safetensors(
+    "inspect_table/model.safetensors",
+    {
+        "embed.weight": ("f", [2, 3], RAMP),
+        "layer.0.bias": ("e", [2], [0.5, nan]),
+        "layer.0.mask": ("i", [4], [0, 1, 0, -2]),
+        "scale": ("d", [], [2.0]),
+    },
+)
 for case in ("inspect_stats", "inspect_formats", "inspect_only"):
     write(f"{case}/model.safetensors", (HERE / "inspect_table/model.safetensors").read_bytes())
 npy("inspect_damaged/dump/good.npy", RAMP)

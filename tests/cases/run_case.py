@@ -11,9 +11,11 @@ The folder is copied to a temporary one and its `cmd` run there by sh, with VERN
     expected.xlsx.txt                                           the cells of report.xlsx
 
 and nothing may be left behind that the case does not expect. case.txt is one sentence on what it shows; with a line
-`needs: not-root` root runs it as another user, or skips it where that one may not run VERNIER. A file `interrupt` has the process sent SIGINT as soon as its output file has its
-temporary name. --update writes what came out as what is expected.
+`needs: not-root` root runs it as another user, or skips it where that one may not run VERNIER. A file `interrupt` has
+the process sent SIGINT as soon as its output file has its temporary name. --update writes what came out as what is
+expected.
 """
+
 import difflib
 import os
 import pathlib
@@ -80,8 +82,16 @@ def run(vernier, folder, user):
         subprocess.run(["sh", "-e", "./setup"], cwd=folder, env=environment, check=True, timeout=SECONDS, **user)
     before = set(os.listdir(os.fsencode(folder)))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(["sh", "./cmd"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=err, start_new_session=True, **user)
+        process = subprocess.Popen(
+            ["sh", "./cmd"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            **user,
+        )
         if (folder / "interrupt").exists():
             wait_for_temporary_file(folder, process)
             os.killpg(process.pid, signal.SIGINT)
@@ -94,7 +104,7 @@ def run(vernier, folder, user):
         if name == "report.xlsx":
             got["expected.xlsx.txt"] = xlsx_text(folder / name).encode()
         elif re.fullmatch(r"report\.\w+", name):
-            got["expected" + name[len("report"):]] = (folder / name).read_bytes()
+            got["expected" + name[len("report") :]] = (folder / name).read_bytes()
         else:
             got["left behind: " + name] = b""
     return got

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,6 +40,19 @@ TEST(RenderTable, CutsNamesInTheMiddleAndSentencesAtTheEnd) {
   EXPECT_EQ(RenderTable(columns, rows, options),
             "name               x  why\n"
             "model…tion.weight  1  three elements di…\n");
+}
+
+TEST(RenderTable, DropsWhatAllNamesBeginWithBeforeItCutsThem) {
+  const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}, {"x"}};
+  const std::vector<TableRow> rows = {{{"model.layers.10.weight", 1.0}}, {{"model.layers.1.weight", 2.0}}};
+  TableOptions options;
+  options.width = 20;
+  EXPECT_EQ(RenderTable(columns, rows, options),
+            "name        x\n"
+            "…10.weight  1\n"
+            "…1.weight   2\n");
+  options.width = 30;
+  EXPECT_THAT(RenderTable(columns, rows, options), testing::HasSubstr("model.layers.10.weight"));
 }
 
 TEST(RenderTable, CountsColumnsOfTheScreenNotBytes) {
