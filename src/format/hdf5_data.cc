@@ -40,14 +40,11 @@ Result<Bytes> FillValue(const Hdf5File& file, const Hdf5Messages& messages, std:
   return Bytes(value.begin(), value.end());
 }
 
-// As if the file held the elements: a small file around them lets LoadEntry swap their bytes.
 Result<Bytes> InLittleEndian(const TensorInfo& info, bool big_endian, Bytes bytes) {
   if (!big_endian) return bytes;
-  TensorEntry entry;
-  entry.info = info;
-  entry.source.big_endian = true;
-  VN_ASSIGN_OR_RETURN(const TensorView view, LoadEntry(entry, MappedFile::FromBytes(std::move(bytes), "")));
-  return Bytes(view.bytes().begin(), view.bytes().end());
+  TensorSource source;
+  source.big_endian = true;
+  return CopyElements(info, source, bytes);
 }
 
 Result<Hdf5Chunks> ParseChunks(Hdf5Cursor& cursor, std::uint64_t version, const Shape& shape,
@@ -171,6 +168,7 @@ Unpack ChunkUnpacker(const TensorInfo& info, Hdf5Chunks chunks, bool big_endian)
     auto bytes = [&]() -> Result<Bytes> {
       VN_ASSIGN_OR_RETURN(const Hdf5File opened, Hdf5File::Open(file->bytes()));
       VN_ASSIGN_OR_RETURN(Bytes raw, ReadHdf5Chunks(opened, chunks, info));
+      if (file->changed()) return Error{ErrorCode::kFileChanged, "", ""};
       return InLittleEndian(info, big_endian, std::move(raw));
     }();
     if (!bytes) return In(file->path().string() + ": " + info.name, std::move(bytes).error());

@@ -15,8 +15,6 @@ constexpr std::size_t kMaxDepth = 400;
 constexpr std::size_t kMaxRank = 64;
 constexpr std::uint64_t kMaxVisits = std::uint64_t{1} << 28;
 constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 27;  // of all names together
-// An expanded tensor (stride 0) may be larger than its storage, but not as a bomb is.
-constexpr std::uint64_t kAlwaysAllowedBytes = std::uint64_t{1} << 30, kMaxExpansion = 1024;
 
 using Kind = PickleKind;
 using Values = std::span<const PickleValue>;
@@ -181,34 +179,22 @@ class TensorBuilder {
     }
     VN_ASSIGN_OR_RETURN(PtStorage storage, Storage(id));
     const TensorInfo& info = entry.info;
-    const std::uint64_t item_bytes = ItemBytes(info.dtype);
-    if (info.num_elements > 0) {
-      std::uint64_t last = offset_elements, end_bytes = 0;
-      bool overflow = false;
-      for (std::size_t i = 0; i < strides.size(); ++i) {
-        const auto steps = static_cast<std::uint64_t>(info.shape[i] - 1),
-                   stride = static_cast<std::uint64_t>(strides[i]);
-        std::uint64_t reach = 0;
-        overflow |=
-            __builtin_mul_overflow(steps, stride, &reach) || __builtin_add_overflow(last, reach, &last);
-      }
-      overflow |=
-          __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, item_bytes, &end_bytes);
-      if (overflow || end_bytes > storage.num_bytes) {
-        return Error{ErrorCode::kBadShape, "",
-                     "shape " + ShapeText(info.shape) + " with strides " + ShapeText(strides) +
-                         " from element " + std::to_string(offset_elements) +
-                         " reaches past its storage of " + std::to_string(storage.num_bytes) + " bytes"};
-      }
-      if (info.num_bytes() > kAlwaysAllowedBytes && info.num_bytes() / kMaxExpansion > storage.num_bytes) {
-        return Error{ErrorCode::kTooLarge, "", "expanded to more than 1024 times its storage"};
-      }
+    TensorSource source;  // inside of the storage
+    const bool overflow =
+        __builtin_mul_overflow(offset_elements, ItemBytes(info.dtype), &source.offset_bytes) &&
+        info.num_elements > 0;
+    if (info.num_elements > 1) source.strides = std::move(strides);
+    if (overflow || !CheckExtent(info, source, storage.num_bytes)) {
+      return Error{ErrorCode::kBadShape, "",
+                   "shape " + ShapeText(info.shape) + " with strides " + ShapeText(source.strides) +
+                       " from element " + std::to_string(offset_elements) + " reaches past its storage of " +
+                       std::to_string(storage.num_bytes) + " bytes"};
     }
-    entry.source.big_endian = storage.big_endian;
-    entry.source.offset_bytes =
-        storage.offset_bytes + (info.num_elements > 0 ? offset_elements * item_bytes : 0);
-    if (info.num_elements > 1) entry.source.strides = std::move(strides);
-    if (storage.packed) entry.source.unpack = Unpacker(*storage.packed, info, entry.source);
+    if (info.num_elements == 0) source.offset_bytes = 0;
+    source.offset_bytes += storage.offset_bytes;
+    source.big_endian = storage.big_endian;
+    if (storage.packed) source.unpack = Unpacker(*storage.packed, info, source);
+    entry.source = std::move(source);
     return Done{};
   }
 
@@ -239,11 +225,9 @@ class TensorBuilder {
   static std::function<Result<Bytes>(const FileRef&)> Unpacker(const ZipMember& member,
                                                                const TensorInfo& info,
                                                                const TensorSource& source) {
-    return [member, inner = TensorEntry{info, source}](const FileRef& file) -> Result<Bytes> {
-      VN_ASSIGN_OR_RETURN(Bytes storage, UnzipMember(file, member));
-      VN_ASSIGN_OR_RETURN(const TensorView view,
-                          LoadEntry(inner, MappedFile::FromBytes(std::move(storage), file->path())));
-      return Bytes(view.bytes().begin(), view.bytes().end());
+    return [member, info, source](const FileRef& file) -> Result<Bytes> {
+      VN_ASSIGN_OR_RETURN(const Bytes storage, UnzipMember(file, member));
+      return CopyElements(info, source, storage);
     };
   }
 

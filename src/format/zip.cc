@@ -310,6 +310,7 @@ Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member) {
   const ByteSpan stored = StoredBytes(file, member);
   Result<Bytes> bytes =
       member.deflated ? Inflate(stored, member.unpacked_bytes) : Bytes(stored.begin(), stored.end());
+  if (file->changed()) return Error{ErrorCode::kFileChanged, where, ""};
   if (!bytes) return In(where, std::move(bytes).error());
   if (libdeflate_crc32(0, bytes->data(), bytes->size()) != member.crc32)
     return Bad(where, "its checksum is wrong");

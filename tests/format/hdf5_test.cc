@@ -171,10 +171,9 @@ TEST(Hdf5, SurvivesEveryDamage) {
   }
 }
 
-// Every structure with a signature, pointed at itself or at its neighbours.
+// Every structure with a signature, pointed at itself or at another one.
 TEST(Hdf5, EndsOnStructuresThatReferToThemselves) {
-  for (const char* fixture :
-       {"hdf5_groups.h5", "hdf5_groups_latest.h5", "hdf5_layouts_latest.h5", "hdf5_layouts.h5"}) {
+  for (const char* fixture : {"hdf5_tiny.h5", "hdf5_groups_latest.h5", "hdf5_layouts_latest.h5"}) {
     const Bytes good = ReadBytes(DataFile(fixture));
     std::vector<std::size_t> structures;
     for (const char* signature : {"TREE", "SNOD", "HEAP", "OHDR", "OCHK", "FRHP", "FHIB", "FHDB", "BTHD",
@@ -183,7 +182,7 @@ TEST(Hdf5, EndsOnStructuresThatReferToThemselves) {
       if (at != std::string_view::npos) structures.push_back(at);
     }
     for (const std::size_t at : structures) {
-      for (const std::size_t target : structures) {
+      for (const std::size_t target : {at, structures.front(), structures.back()}) {
         for (std::size_t field = at + 4; field < at + 72 && field + 8 <= good.size(); ++field) {
           Bytes bad = good;
           std::memcpy(bad.data() + field, &target, sizeof(std::uint64_t));

@@ -209,7 +209,8 @@ TEST(Pt, RefusesStridesThatLeaveTheStorage) {
   };
   for (const auto& [offset, shape, strides] : bad) {
     const Loaded loaded = List(Archive(Tensor(offset, shape, strides) + "."));
-    EXPECT_FALSE(loaded.Damage("").Message().empty());
+    ASSERT_EQ(loaded.entries.size(), 1u);
+    EXPECT_FALSE(LoadEntry(loaded.entries[0], loaded.file));
   }
   EXPECT_EQ(BytesOf(List(Archive(Tensor(1, {3}, {1}) + ".")).Load("")).size(), 12u);
   EXPECT_EQ(List(Archive(Tensor(99, {0, 7}, {1, 1}) + ".")).Load("").num_elements, 0u);
