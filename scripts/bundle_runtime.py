@@ -1,6 +1,6 @@
-"""Puts the C++ runtime into a wheel that auditwheel has repaired, and tags it with the glibc it then needs.
+"""Puts what auditwheel leaves out into a wheel that it has repaired, and tags it with the glibc it then needs.
 
-auditwheel counts libstdc++ and libgcc as part of every Linux; slim containers have neither, and older systems have
+auditwheel counts libstdc++, libgcc and libz as part of every Linux; slim containers lack some, and older systems have
 older ones. The copies get a name of their own, so that they never meet those that torch brings into the process.
 """
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-RUNTIME = ("libstdc++.so.6", "libgcc_s.so.1")
+RUNTIME = ("libstdc++.so.6", "libgcc_s.so.1", "libz.so.1")
 
 
 def run(*command):
