@@ -240,6 +240,8 @@ Result<Done> CompareRecorded(const TableBuilder& builder, const Settings& settin
         } else if (settings.stop.stop_requested()) {
           failure = Error{ErrorCode::kCancelled, "", "interrupted"};
         }
+        // One batch late: a batch begins on the page its predecessor ended on.
+        if (i > 0) builder.Release(boundaries[i - 1], boundaries[i]);
         if (settings.on_progress) settings.on_progress(boundaries[i + 1], builder.num_rows(), 0);
         return !failure;
       });
@@ -344,6 +346,8 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
   const MatchOptions match = MatchOptionsOf(job, settings, mappings);
   Settings adjusted = settings;
   const TableBuilder builder(dumps, job, adjusted, match, rules, MatchRows(dumps.npu, dumps.bench, match));
+  dumps.npu.ReleasePages(0, dumps.npu.rows().size());
+  dumps.bench.ReleasePages(0, dumps.bench.rows().size());
   if (settings.highlight && builder.num_rows() > kMaxSheetRows) {
     log.Warning(fmt::format("{} rows do not fit one sheet: the result is written without colour marks.",
                             builder.num_rows()));

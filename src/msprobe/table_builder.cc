@@ -1,5 +1,7 @@
 #include "msprobe/table_builder.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/python_text.h"
@@ -28,6 +30,17 @@ std::vector<std::size_t> TableBuilder::Boundaries(std::size_t num_rows) const {
   }
   if (!pairs_.empty()) boundaries.push_back(pairs_.size());
   return boundaries;
+}
+
+void TableBuilder::Release(std::size_t first, std::size_t last) const {
+  std::uint32_t bench_first = kNoRow, bench_last = 0;
+  for (std::size_t i = first; i < last; ++i) {
+    if (pairs_[i].bench == kNoRow) continue;
+    bench_first = std::min(bench_first, pairs_[i].bench);
+    bench_last = std::max(bench_last, pairs_[i].bench);
+  }
+  dumps_.npu.ReleasePages(pairs_[first].npu, pairs_[last - 1].npu);
+  if (bench_first != kNoRow) dumps_.bench.ReleasePages(bench_first, bench_last);
 }
 
 ResultRow TableBuilder::Read(std::size_t index, TextArena& arena) const {

@@ -44,6 +44,8 @@ class TableBuilder {
   // Row numbers at which batches of at least `num_rows` rows begin, and the end. Records are never cut.
   std::vector<std::size_t> Boundaries(std::size_t num_rows) const;
 
+  // Lets go of the memory behind rows that will not be asked for again soon.
+  void Release(std::size_t first, std::size_t last) const;
   // Values of one row, no metrics yet.
   ResultRow Read(std::size_t index, TextArena& arena) const;
   // Metrics from recorded values, then verdicts.

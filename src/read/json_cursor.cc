@@ -1,7 +1,6 @@
 #include "read/json_cursor.h"
 
 #include <cstdint>
-#include <cstring>
 
 #include "core/mapped_file.h"
 #include "core/python_text.h"
@@ -196,20 +195,18 @@ double JsonCursor::TakeNumber() {
   return ok() ? ParsePythonFloat(text).value_or(0) : 0;
 }
 
+// Most texts are short, so a plain walk beats a call that first has to find its feet.
 std::size_t JsonCursor::StringEnd(std::size_t from, bool& escaped) {
   escaped = false;
-  for (std::size_t at = from;;) {
-    const void* quote = std::memchr(text_.data() + at, '"', text_.size() - at);
-    if (quote == nullptr) return std::string_view::npos;
-    const std::size_t end = static_cast<std::size_t>(static_cast<const char*>(quote) - text_.data());
-    if (!escaped) escaped = std::memchr(text_.data() + at, '\\', end - at) != nullptr;
-    std::size_t backslashes = 0;
-    if (escaped) {
-      while (end - backslashes > from && text_[end - backslashes - 1] == '\\') ++backslashes;
+  const char* const end = text_.data() + text_.size();
+  for (const char* at = text_.data() + from; at < end; ++at) {
+    if (*at == '"') return static_cast<std::size_t>(at - text_.data());
+    if (*at == '\\') {
+      escaped = true;
+      ++at;
     }
-    if (backslashes % 2 == 0) return end;
-    at = end + 1;
   }
+  return std::string_view::npos;
 }
 
 std::string_view JsonCursor::TakeRawString(bool& escaped) {

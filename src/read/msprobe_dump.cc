@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMaxDepth = 400;
 constexpr std::size_t kMaxSuffixes = std::size_t{1} << 28;
+constexpr std::size_t kReleaseBytes = std::size_t{4} << 20;
 constexpr std::uint32_t kNotRead = ~std::uint32_t{0};
 
 struct PortKey {
@@ -90,6 +91,7 @@ class DumpReader {
  private:
   void ReadData(JsonCursor& cursor) {
     dump_.has_data_ = true;
+    released_ = cursor.position();
     dump_.records_.clear();
     dump_.rows_.clear();
     dump_.problems_.clear();
@@ -101,6 +103,7 @@ class DumpReader {
       const std::size_t start = cursor.position();
       const std::uint32_t record = RecordFor(key, escaped);
       ReadRecord(cursor, record);
+      ReleaseBefore(start);
       if (cursor.ok()) return;
       const std::string problem = cursor.problem();
       cursor.MoveTo(start);
@@ -109,22 +112,29 @@ class DumpReader {
     });
   }
 
+  // What was read is not needed until rows are shown: resident memory stays at the index and a window of the file.
+  void ReleaseBefore(std::size_t position) {
+    if (position - released_ < kReleaseBytes) return;
+    dump_.file_->Release(dump_.file_->bytes().subspan(released_, position - released_));
+    released_ = position;
+  }
+
   // Names may repeat: the first keeps the place, the last gives the value, as Python's dict does.
   std::uint32_t RecordFor(std::string_view key, bool escaped) {
-    std::string_view name = key;
-    std::string text = escaped ? DecodeJsonString(key) : std::string();
-    if (std::string repaired = RepairUtf8(escaped ? text : key); !repaired.empty())
-      text = std::move(repaired);
-    if (!text.empty()) name = dump_.decoded_names_.emplace_back(std::move(text));
-    const auto [found, is_new] =
-        by_name_.try_emplace(name, static_cast<std::uint32_t>(dump_.records_.size()));
-    if (is_new) {
-      dump_.records_.push_back({name, 0, 0});
-    } else {
+    const std::string decoded = escaped ? DecodeJsonString(key) : std::string();
+    std::string_view name = escaped ? std::string_view(decoded) : key;
+    const std::string repaired = RepairUtf8(name);
+    if (!repaired.empty()) name = repaired;
+    if (const auto earlier = by_name_.find(name); earlier != by_name_.end()) {
       out_of_order_ = true;
-      dump_.problems_.erase(found->second);
+      dump_.problems_.erase(earlier->second);
+      return earlier->second;
     }
-    return found->second;
+    // A copy: names are looked up all over, and must not keep the pages of the file around them in memory.
+    const auto record = static_cast<std::uint32_t>(dump_.records_.size());
+    dump_.records_.push_back({dump_.names_.Keep(name), 0, 0});
+    by_name_.emplace(dump_.records_.back().name, record);
+    return record;
   }
 
   void ReadRecord(JsonCursor& cursor, std::uint32_t record) {
@@ -398,6 +408,7 @@ class DumpReader {
   std::vector<Row> found_;
   std::string path_;
   std::uint32_t record_ = kNotRead;
+  std::size_t released_ = 0;
   bool in_gradients_ = false, checked_ = false, out_of_order_ = false;
 };
 
@@ -448,7 +459,12 @@ std::string_view Dump::ProblemOf(std::uint32_t record) const {
   return found == problems_.end() ? std::string_view() : std::string_view(found->second);
 }
 
-void Dump::ReleasePages() const { file_->Release(file_->bytes()); }
+void Dump::ReleasePages(std::size_t first_row, std::size_t last_row) const {
+  if (first_row >= last_row || first_row >= rows_.size()) return;
+  const std::size_t from = rows_[first_row].value_at;
+  const std::size_t to = last_row < rows_.size() ? rows_[last_row].value_at : text_.size();
+  if (from < to) file_->Release(file_->bytes().subspan(from, to - from));
+}
 
 std::string_view Name(PortState state) {
   static constexpr std::string_view kNames[] = {"input", "parameters", "output", "parameters_grad"};

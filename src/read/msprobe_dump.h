@@ -83,8 +83,8 @@ class Dump {
   Leaf Read(const Row& row, TextArena& arena) const;
   // Why a record could not be read; empty for one that could.
   std::string_view ProblemOf(std::uint32_t record) const;
-  // Lets go of file pages that were looked at; they are fetched again when needed.
-  void ReleasePages() const;
+  // Lets go of the file's pages between two of its rows: they are fetched again when needed.
+  void ReleasePages(std::size_t first_row, std::size_t last_row) const;
 
  private:
   friend class DumpReader;
@@ -98,7 +98,8 @@ class Dump {
   bool has_data_ = false, data_is_object_ = true, has_md5_ = false;
   std::vector<Record> records_;
   std::vector<Row> rows_;
-  std::deque<std::string> suffixes_, decoded_names_;
+  std::deque<std::string> suffixes_;
+  TextArena names_;
   std::unordered_map<std::uint32_t, std::string> problems_;
 };
 
