@@ -40,7 +40,7 @@ class Lister {
     const Result<Hdf5Messages> messages = file_.Messages(address);
     if (!messages) return AddDamaged(messages.error());
     if (IsHdf5Group(*messages)) {
-      const Result<Done> listed = ListGroup(address, *messages, depth + 1);
+      Result<Done> listed = ListGroup(address, *messages, depth + 1);
       if (listed || listed.error().code == ErrorCode::kTooLarge) return listed;
       return AddDamaged(listed.error());
     }

@@ -229,6 +229,7 @@ class IndexReader {
         cursor.Skip(count * element_bytes);
       }
       cursor.Skip(kChecksumBytes);
+      if (!cursor.ok()) return Bad("a page runs past the end of the file");
     }
     return Done{};
   }

@@ -44,7 +44,9 @@ def write_layouts(file):
     low_level(file, b"implicit", h5py.h5d.CHUNKED, grid, alloc_early=True, chunk=(2, 2))
     file.create_dataset("chunked", data=grid, chunks=(3, 2))
     file.create_dataset("gzip", data=grid, chunks=(3, 2), compression="gzip")
-    file.create_dataset("gzip_shuffle_fletcher", data=grid, chunks=(3, 5), compression="gzip", shuffle=True, fletcher32=True)
+    file.create_dataset(
+        "gzip_shuffle_fletcher", data=grid, chunks=(3, 5), compression="gzip", shuffle=True, fletcher32=True
+    )
     file.create_dataset("lzf", data=grid, chunks=(7, 3), compression="lzf", shuffle=True)
     file.create_dataset("one_chunk", data=grid, chunks=(7, 5), compression="gzip")
     file.create_dataset("big_endian", data=grid, dtype=">i4", chunks=(4, 4), compression="gzip")

@@ -1,7 +1,6 @@
 """Writes the pt_*.pt files beside it. Needs torch; `make_pt_data.py old` writes the ones of an old torch (1.13)."""
 
 import collections
-import io
 import os
 import pickle
 import struct
@@ -33,7 +32,11 @@ def checkpoint():
     weight = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     return {
         "model": collections.OrderedDict(
-            [("a.weight", weight), ("a.bias", weight[1]), ("p", torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16)))]
+            [
+                ("a.weight", weight),
+                ("a.bias", weight[1]),
+                ("p", torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))),
+            ]
         ),
         "epoch": 3,
         "lr": 0.5,
@@ -92,7 +95,9 @@ def write_legacy_view():
     with open(path("legacy_view"), "wb") as file:
         for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
             pickle.dump(value, file, 2)
-        Pickler(file, 2).dump([Rebuilt(StorageView(("18", 2, 3)), 1, (2,), (1,)), Rebuilt(StorageView(("19", 4, 3)), 0, (3,), (1,))])
+        Pickler(file, 2).dump(
+            [Rebuilt(StorageView(("18", 2, 3)), 1, (2,), (1,)), Rebuilt(StorageView(("19", 4, 3)), 0, (3,), (1,))]
+        )
         pickle.dump(["17"], file, 2)
         file.write(struct.pack("<q6f", 6, 0, 1, 2, 3, 4, 5))
 
