@@ -112,7 +112,8 @@ class DumpReader {
     });
   }
 
-  // What was read is not needed until rows are shown: resident memory stays at the index and a window of the file.
+  // What was read is not needed until rows are shown: resident memory stays at the index and a window of the
+  // file.
   void ReleaseBefore(std::size_t position) {
     if (position - released_ < kReleaseBytes) return;
     dump_.file_->Release(dump_.file_->bytes().subspan(released_, position - released_));
@@ -201,13 +202,31 @@ class DumpReader {
     for (const Member& found : inner) dump_.has_md5_ = dump_.has_md5_ || found.key == "md5";
   }
 
+  // Steps over a value; of what is not nested, only over a well-formed one.
+  static void TakeChecked(JsonCursor& cursor, JsonKind kind) {
+    switch (kind) {
+      case JsonKind::kNull:
+        return cursor.TakeNull();
+      case JsonKind::kBool:
+        cursor.TakeBool();
+        return;
+      case JsonKind::kInt:
+      case JsonKind::kFloat:
+        cursor.TakeNumberText();
+        return;
+      case JsonKind::kBad:
+        return cursor.Fail("expected a value");
+      default:
+        return cursor.Skip();
+    }
+  }
+
   // The members of an object, each key once.
   void Scan(JsonCursor& cursor, std::vector<Member>& members) {
     members.clear();
     cursor.ForEachMember([&](std::string_view key, bool escaped) {
       Member member{key, escaped, cursor.Peek(), cursor.position(), 0};
-      if (member.kind == JsonKind::kBad) return cursor.Fail("expected a value");
-      cursor.Skip();
+      TakeChecked(cursor, member.kind);
       member.end = cursor.position();
       for (Member& earlier : members) {
         if (earlier.key == key) {
@@ -233,10 +252,8 @@ class DumpReader {
         return VisitList(cursor, state, depth);
       case JsonKind::kObject:
         return VisitObject(cursor, state, depth, in_list);
-      case JsonKind::kBad:
-        return cursor.Fail("expected a value");
       default:
-        return cursor.Skip();
+        return TakeChecked(cursor, cursor.Peek());
     }
   }
 
