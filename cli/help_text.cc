@@ -71,7 +71,7 @@ std::string HelpText(const CLI::App& app) {
     return rank(a.first) < rank(b.first);
   });
   std::string text = app.get_description() + "\n\n" + usage + " [OPTIONS]\n";
-  for (const auto& [name, entries] : sections) text += "\n" + name + ":\n" + entries;
+  for (const auto& [name, entries] : sections) text += fmt::format("\n{}:\n{}", name, entries);
   return text + "\n" + app.get_footer();
 }
 

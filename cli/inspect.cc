@@ -118,6 +118,7 @@ std::vector<const InspectColumn*> ColumnsFor(const InspectArgs& args, bool on_sc
 
 std::vector<Cell> CellsOf(const std::vector<const InspectColumn*>& columns, const InspectRow& row) {
   std::vector<Cell> cells;
+  cells.reserve(columns.size());
   for (const InspectColumn* column : columns) cells.push_back(column->value(row));
   return cells;
 }

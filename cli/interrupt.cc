@@ -51,7 +51,7 @@ bool WaitForWakeUp(int seconds) {
   return result == 0;
 }
 
-void Watch(std::stop_source stop) {
+void Watch(const std::stop_source& stop) {
   WaitForWakeUp();
   if (finished) return;
   stop.request_stop();

@@ -48,7 +48,7 @@ struct ReportOptions {
 class ReportWriter {
  public:
   static Result<std::unique_ptr<ReportWriter>> Create(const std::filesystem::path& path, ReportFormat format,
-                                                      std::vector<std::string> columns,
+                                                      const std::vector<std::string>& columns,
                                                       const ReportOptions& options = {});
   virtual ~ReportWriter() = default;
   // REQUIRES: cells.size() == the number of columns

@@ -144,7 +144,7 @@ Result<Done> AtomicFile::WriteOut(std::string_view text) {
 }
 
 Result<Done> AtomicFile::Flush() {
-  const Result<Done> written = WriteOut(buffer_);
+  Result<Done> written = WriteOut(buffer_);
   buffer_.clear();
   return written;
 }

@@ -10,7 +10,7 @@ namespace {
 struct FormatRow {
   ReportFormat format;
   std::string_view name;  // also the extension
-  Writer (*create)(AtomicFile, Columns, const ReportOptions&);
+  Writer (*create)(AtomicFile, const Columns&, const ReportOptions&);
 };
 constexpr FormatRow kFormats[] = {
     {ReportFormat::kCsv, "csv", NewCsvWriter},
@@ -53,10 +53,10 @@ Result<ReportFormat> ParseFormat(std::string_view name) {
 
 Result<std::unique_ptr<ReportWriter>> ReportWriter::Create(const std::filesystem::path& path,
                                                            ReportFormat format,
-                                                           std::vector<std::string> columns,
+                                                           const std::vector<std::string>& columns,
                                                            const ReportOptions& options) {
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  return kFormats[static_cast<std::size_t>(format)].create(std::move(file), std::move(columns), options);
+  return kFormats[static_cast<std::size_t>(format)].create(std::move(file), columns, options);
 }
 
 std::string SpreadsheetSafe(std::string_view text) {

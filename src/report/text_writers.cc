@@ -145,17 +145,17 @@ class JsonWriter final : public ReportWriter {
 
 }  // namespace
 
-Writer NewCsvWriter(AtomicFile file, Columns columns, const ReportOptions&) {
+Writer NewCsvWriter(AtomicFile file, const Columns& columns, const ReportOptions&) {
   auto writer = std::make_unique<CsvWriter>(std::move(file));
   VN_RETURN_IF_ERROR(writer->Write(std::vector<Cell>(columns.begin(), columns.end()), RowColour::kNone));
   return std::unique_ptr<ReportWriter>(std::move(writer));
 }
 
-Writer NewJsonWriter(AtomicFile file, Columns columns, const ReportOptions&) {
+Writer NewJsonWriter(AtomicFile file, const Columns& columns, const ReportOptions&) {
   return std::unique_ptr<ReportWriter>(std::make_unique<JsonWriter>(std::move(file), columns, true));
 }
 
-Writer NewJsonlWriter(AtomicFile file, Columns columns, const ReportOptions&) {
+Writer NewJsonlWriter(AtomicFile file, const Columns& columns, const ReportOptions&) {
   return std::unique_ptr<ReportWriter>(std::make_unique<JsonWriter>(std::move(file), columns, false));
 }
 

@@ -13,9 +13,9 @@ namespace vernier {
 using Columns = std::vector<std::string>;
 using Writer = Result<std::unique_ptr<ReportWriter>>;
 
-Writer NewCsvWriter(AtomicFile file, Columns columns, const ReportOptions& options);
-Writer NewJsonWriter(AtomicFile file, Columns columns, const ReportOptions& options);
-Writer NewJsonlWriter(AtomicFile file, Columns columns, const ReportOptions& options);
-Writer NewXlsxWriter(AtomicFile file, Columns columns, const ReportOptions& options);
+Writer NewCsvWriter(AtomicFile file, const Columns& columns, const ReportOptions& options);
+Writer NewJsonWriter(AtomicFile file, const Columns& columns, const ReportOptions& options);
+Writer NewJsonlWriter(AtomicFile file, const Columns& columns, const ReportOptions& options);
+Writer NewXlsxWriter(AtomicFile file, const Columns& columns, const ReportOptions& options);
 
 }  // namespace vernier

@@ -74,8 +74,8 @@ struct XlsxCell {
 
 class XlsxWriter final : public ReportWriter {
  public:
-  XlsxWriter(AtomicFile file, Columns columns, const ReportOptions& options)
-      : file_(std::move(file)), columns_(std::move(columns)), options_(options) {}
+  XlsxWriter(AtomicFile file, const Columns& columns, const ReportOptions& options)
+      : file_(std::move(file)), columns_(columns), options_(options) {}
   ~XlsxWriter() override {
     if (workbook_) lxw_workbook_free(workbook_);
   }
@@ -158,11 +158,11 @@ class XlsxWriter final : public ReportWriter {
 
 }  // namespace
 
-Writer NewXlsxWriter(AtomicFile file, Columns columns, const ReportOptions& options) {
+Writer NewXlsxWriter(AtomicFile file, const Columns& columns, const ReportOptions& options) {
   if (file.written_directly()) {
     return Error{ErrorCode::kUnsupported, file.path().string(), "xlsx needs a regular file"};
   }
-  auto writer = std::make_unique<XlsxWriter>(std::move(file), std::move(columns), options);
+  auto writer = std::make_unique<XlsxWriter>(std::move(file), columns, options);
   VN_RETURN_IF_ERROR(writer->Open());
   return std::unique_ptr<ReportWriter>(std::move(writer));
 }
