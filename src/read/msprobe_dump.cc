@@ -431,14 +431,19 @@ class DumpReader {
 
 Result<Dump> Dump::Open(const std::filesystem::path& path, const DumpOptions& options) {
   VN_ASSIGN_OR_RETURN(FileRef file, MappedFile::Open(path));
+  return FromFile(std::move(file), options);
+}
+
+Result<Dump> Dump::FromFile(FileRef file, const DumpOptions& options) {
   Dump dump;
-  dump.path_ = path;
+  dump.path_ = file->path();
   dump.text_ = TextOf(file);
   dump.file_ = std::move(file);
   const char* problem = DumpReader(dump, options).Run();
-  if (dump.file_->changed())
-    return Error{ErrorCode::kFileChanged, path.string(), "it shrank while it was read"};
-  if (problem != nullptr) return Error{ErrorCode::kBadHeader, path.string(), problem};
+  if (dump.file_->changed()) {
+    return Error{ErrorCode::kFileChanged, dump.path_.string(), "it shrank while it was read"};
+  }
+  if (problem != nullptr) return Error{ErrorCode::kBadHeader, dump.path_.string(), problem};
   dump.rows_.shrink_to_fit();
   dump.records_.shrink_to_fit();
   return dump;

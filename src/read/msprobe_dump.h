@@ -61,6 +61,7 @@ class Dump {
   // Fails when the file cannot be read or is no JSON. What is wrong inside is told by the members below, in
   // the order in which they are to be asked.
   static Result<Dump> Open(const std::filesystem::path& path, const DumpOptions& options);
+  static Result<Dump> FromFile(FileRef file, const DumpOptions& options);
   Dump(Dump&&) = default;
   Dump& operator=(Dump&&) = default;
 
