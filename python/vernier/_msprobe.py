@@ -36,7 +36,7 @@ def compare_recordings(
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
         command = ["-f", "pytorch", "compare", "-i", path, "-o", os.fspath(output_path), *words]
-        status = _native.main(command)
+        status = _native.main(command, program="msprobe")
     if status != 0:
         raise _native.VernierError(
             "COMPARE_FAILED",

@@ -258,9 +258,12 @@ class Table:
         return {name: _CELL[cell.kind](cell) for name, cell in zip(self.columns, cells)}
 
 
-def main(argv=None):
-    """The command line: ``main(["compare", "a.npy", "b.npy"])``. Gives the exit code of the executable."""
-    arguments = [os.fsencode(text) for text in ["vernier", *(sys.argv[1:] if argv is None else argv)]]
+def main(argv=None, *, program="vernier"):
+    """The command line: ``main(["compare", "a.npy", "b.npy"])``. Gives the exit code of the executable.
+
+    ``program`` is the name it is called by; as "msprobe" it has that tool's exit codes.
+    """
+    arguments = [os.fsencode(text) for text in [program, *(sys.argv[1:] if argv is None else argv)]]
     sys.stdout.flush()
     sys.stderr.flush()
     with _default_signals():
