@@ -29,7 +29,7 @@ class AtomicFile {
   Result<Done> Write(std::string_view text);
   Result<Done> Write(std::span<const std::byte> bytes);
   Result<Done> Commit();
-  // The same without waiting for the disk: still whole or not at all for every reader, but a power failure may
+  // The same without waiting for the disk: still whole or not at all for readers, but a power failure may
   // take it back. For files by the hundred thousand.
   Result<Done> CommitUnsynced();
 

@@ -15,7 +15,8 @@ Result<std::uint64_t> NumElements(const Shape& shape, Dtype dtype) {
   std::uint64_t num_bytes = 0;
   overflow |= __builtin_mul_overflow(num_elements, ItemBytes(dtype), &num_bytes);
   if (overflow || num_bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-    return Error{ErrorCode::kBadShape, "", "shape " + ShapeText(shape) + " has more bytes than can be addressed"};
+    return Error{ErrorCode::kBadShape, "",
+                 "shape " + ShapeText(shape) + " has more bytes than can be addressed"};
   }
   return num_elements;
 }

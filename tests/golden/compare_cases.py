@@ -7,6 +7,7 @@ Each folder is a case: its case.json lists command lines, exit statuses and resu
 details). Commands run in a copy of the case, under the name msprobe. Numbers agree within a tolerance, texts exactly;
 columns, members and files of our own may follow those of the reference. Needs nothing but Python itself.
 """
+
 import csv
 import io
 import json
@@ -111,7 +112,8 @@ def read_xlsx(path):
     fills = [fill.find(f"{SHEET}patternFill/{SHEET}fgColor") for fill in styles.find(f"{SHEET}fills")]
     colours = ["" if fill is None else fill.get("rgb", "")[-6:] for fill in fills]
     by_style = [colours[int(xf.get("fillId", 0))] for xf in styles.find(f"{SHEET}cellXfs")]
-    relations = {r.get("Id"): "xl/" + r.get("Target") for r in ElementTree.fromstring(part["xl/_rels/workbook.xml.rels"])}
+    links = ElementTree.fromstring(part["xl/_rels/workbook.xml.rels"])
+    relations = {link.get("Id"): "xl/" + link.get("Target") for link in links}
     sheets = {}
     for sheet in ElementTree.fromstring(part["xl/workbook.xml"]).iter(SHEET + "sheet"):
         target = next(relations[value] for key, value in sheet.items() if key.endswith("}id"))
@@ -153,7 +155,8 @@ def compare_json(want, got, where, ordered):
         for i, (a, b) in enumerate(zip(want, got)):
             compare_json(a, b, f"{where}[{i}]", ordered)
     elif isinstance(want, str) and isinstance(got, str):
-        require(plain(want) == plain(got) if where.endswith(MESSAGES) else close(want, got), where, repr(want), repr(got))
+        same = plain(want) == plain(got) if where.endswith(MESSAGES) else close(want, got)
+        require(same, where, repr(want), repr(got))
     else:
         number = all(type(value) in (int, float) for value in (want, got))
         agree = number and (close(str(want), str(got)) or (want != want and got != got))
@@ -185,7 +188,8 @@ def check_output(case, run, out, status, text):
     label = f"{case.name}/{run['id']}"
     made = [path for path in out.rglob("*") if path.is_file()] if out.is_dir() else []
     if label in BETTER_THAN_THE_REFERENCE and status == 0:
-        return require(any(path.suffix == ".xlsx" for path in made), "nothing was merged")
+        require(any(path.suffix == ".xlsx" for path in made), "nothing was merged")
+        return
     require((run["exit"] == 0) == (status == 0), "exit status", status, text[-300:])
     cause = NAMES_THE_CAUSE.get(re.sub("_(classic|current)$", "", label))
     if cause:
@@ -216,8 +220,17 @@ def run_case(case, program, root):
     for number, run in enumerate(description["runs"]):
         out = work / f"out_{number}"
         words = [word.replace("{out}", str(out)) for word in run["args"]]
-        done = subprocess.run([program, *words], cwd=work, env=environment, stdin=subprocess.DEVNULL, timeout=300,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
+        done = subprocess.run(
+            [program, *words],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
         try:
             require(done.returncode >= 0, "ended by signal", -done.returncode)
             if not description["about"].startswith("QUIRK"):  # those record what the reference does wrong

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every column, threshold and message of the msprobe profile stands in docs/compare_msprobe.md with its current value."""
+"""Every column, threshold and message of the msprobe profile stands in docs/compare_msprobe.md, with its value."""
+
 import json
 import re
 import sys
@@ -11,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def main():
     page = (ROOT / "docs" / "compare_msprobe.md").read_text(encoding="utf-8")
     missing = []
-    for heading in re.findall(r'false, \{"([^"]+)"|true, \{"([^"]+)"', (ROOT / "src/report/msprobe_columns.cc").read_text()):
+    columns = (ROOT / "src/report/msprobe_columns.cc").read_text()
+    for heading in re.findall(r'false, \{"([^"]+)"|true, \{"([^"]+)"', columns):
         if f"| `{heading[0] or heading[1]}` |" not in page:
             missing.append(heading)
     for name in ("classic", "current"):
