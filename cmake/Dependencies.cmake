@@ -6,7 +6,6 @@ find_package(simdjson REQUIRED)
 find_package(yaml-cpp REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(deflate REQUIRED IMPORTED_TARGET libdeflate)
-pkg_check_modules(xlsxwriter REQUIRED IMPORTED_TARGET xlsxwriter)
 
 # Static, so that the wheel needs no libz where it is installed.
 find_library(Z_ARCHIVE libz.a REQUIRED)

@@ -33,7 +33,6 @@ struct ReportOptions {
   std::string sheet = "Sheet";
   std::optional<int> first_sheet_number = 1;  // "Sheet1", "Sheet2", …; none: no number behind the first name
   std::uint64_t rows_per_sheet = 1'048'575;   // the header's line makes it the most a sheet can have
-  bool strong_colours = false;                // FF0000, FFFF00, 00FF00 instead of pale ones
 };
 
 // Streams rows into one file. The file appears under its name only when Finish() succeeds; before that it has

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -26,17 +27,30 @@ constexpr std::string_view kFinalEmptyBlock("\x03\x00", 2);
 constexpr std::string_view kMemberFlags("\x00\x08\x08\x00\x00\x00\x21\x00", 8);
 constexpr std::uint64_t kMaxZipBytes = 0xFFFFFFFF;
 
-// Fills 0 and 1 are reserved by the format; styles 0, 1, 2 are none, red, yellow.
-constexpr std::string_view kStyles =
-    "<fonts count=\"1\"><font><sz val=\"11\"/><name val=\"Calibri\"/></font></fonts>"
-    "<fills count=\"4\"><fill><patternFill patternType=\"none\"/></fill><fill><patternFill "
-    "patternType=\"gray125\"/></fill>"
-    "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"FFFF0000\"/></patternFill></fill>"
-    "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"FFFFFF00\"/></patternFill></fill></fills>"
-    "<borders count=\"1\"><border/></borders><cellStyleXfs count=\"1\"><xf/></cellStyleXfs>"
-    "<cellXfs count=\"3\"><xf xfId=\"0\"/><xf xfId=\"0\" fillId=\"2\" applyFill=\"1\"/>"
-    "<xf xfId=\"0\" fillId=\"3\" applyFill=\"1\"/></cellXfs>"
-    "<cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" builtinId=\"0\"/></cellStyles>";
+// By XlsxFill; fills 0 and 1 are reserved by the format, so that of style i is i + 1.
+constexpr std::string_view kFillColours[] = {"", "FFFF0000", "FFFFFF00", "FFFFC7CE", "FFFFEB9C", "FFC6EFCE"};
+constexpr std::size_t kNumFills = std::size(kFillColours) - 1;
+static_assert(static_cast<std::size_t>(XlsxFill::kHeading) == kNumFills + 1);
+
+std::string StylesXml() {
+  std::string fills, styles = "<xf xfId=\"0\"/>";
+  for (std::size_t i = 1; i <= kNumFills; ++i) {
+    fills +=
+        fmt::format("<fill><patternFill patternType=\"solid\"><fgColor rgb=\"{}\"/></patternFill></fill>",
+                    kFillColours[i]);
+    styles += fmt::format("<xf xfId=\"0\" fillId=\"{}\" applyFill=\"1\"/>", i + 1);
+  }
+  styles += "<xf xfId=\"0\" fontId=\"1\" applyFont=\"1\"/>";
+  constexpr std::string_view kFont = "<sz val=\"11\"/><name val=\"Calibri\"/></font>";
+  return fmt::format(
+      "<fonts count=\"2\"><font>{0}<font><b/>{0}</fonts>"
+      "<fills count=\"{1}\"><fill><patternFill patternType=\"none\"/></fill>"
+      "<fill><patternFill patternType=\"gray125\"/></fill>{2}</fills>"
+      "<borders count=\"1\"><border/></borders><cellStyleXfs count=\"1\"><xf/></cellStyleXfs>"
+      "<cellXfs count=\"{3}\">{4}</cellXfs>"
+      "<cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" builtinId=\"0\"/></cellStyles>",
+      kFont, kNumFills + 2, fills, kNumFills + 2, styles);
+}
 
 void AppendLittle(std::uint64_t value, int num_bytes, std::string& out) {
   for (int i = 0; i < num_bytes; ++i) out += static_cast<char>(value >> (8 * i));
@@ -72,12 +86,16 @@ void OpenCell(std::uint32_t row, std::uint32_t column, XlsxFill fill, std::strin
   }
 }
 
-// Excel allows 32767 characters in a cell; cut between characters.
+// Excel allows 32767 characters in a cell, counted in UTF-16; cut between characters.
 std::string_view Cut(std::string_view text) {
   if (text.size() <= kMaxCellCharacters) return text;
-  std::size_t end = kMaxCellCharacters;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
+  std::size_t num_characters = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0) != 0x80) num_characters += byte >= 0xF0 ? 2 : 1;
+    if (num_characters > kMaxCellCharacters) return text.substr(0, i);
+  }
+  return text;
 }
 
 void AppendEscaped(std::string_view text, std::string& xml) {
@@ -183,8 +201,12 @@ void AppendXlsxEmpty(std::uint32_t row, std::uint32_t column, XlsxFill fill, std
 
 Result<XlsxStream> XlsxStream::Create(const std::filesystem::path& path) {
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  return Create(std::move(file));
+}
+
+Result<XlsxStream> XlsxStream::Create(AtomicFile file) {
   std::FILE* out = std::fopen(file.temporary_path().c_str(), "r+b");
-  if (out == nullptr) return Error{CodeOfErrno(errno), path.string(), std::strerror(errno)};
+  if (out == nullptr) return Error{CodeOfErrno(errno), file.path().string(), std::strerror(errno)};
   return XlsxStream(std::move(file), out);
 }
 
@@ -248,14 +270,14 @@ Result<Done> XlsxStream::AddMember(std::string name, std::string_view text) {
   return EndMember();
 }
 
-Result<Done> XlsxStream::BeginSheet(std::string_view name) {
+Result<Done> XlsxStream::BeginSheet(std::string_view name, std::string_view layout) {
   VN_RETURN_IF_ERROR(EndSheet());
   sheets_.emplace_back(name);
   in_sheet_ = true;
   VN_RETURN_IF_ERROR(BeginMember(fmt::format("xl/worksheets/sheet{}.xml", sheets_.size())));
   VN_ASSIGN_OR_RETURN(
       const DeflatedPiece head,
-      DeflatePiece(fmt::format("{}<worksheet xmlns=\"{}\"><sheetData>", kXmlHead, kMainNamespace)));
+      DeflatePiece(fmt::format("{}<worksheet xmlns=\"{}\">{}<sheetData>", kXmlHead, kMainNamespace, layout)));
   return Append(head);
 }
 
@@ -285,10 +307,10 @@ Result<Done> XlsxStream::Finish() {
                            sheets_.size() + 1, kRelationships);
   const std::string main = fmt::format("xmlns=\"{}\"", kMainNamespace);
   const std::string relationship_namespace = fmt::format("xmlns=\"{}/relationships\"", kPackage);
-  VN_RETURN_IF_ERROR(AddMember("xl/styles.xml", XmlOf("styleSheet", main, kStyles)));
-  VN_RETURN_IF_ERROR(
-      AddMember("xl/workbook.xml", XmlOf("workbook", main + fmt::format(" xmlns:r=\"{}\"", kRelationships),
-                                         "<sheets>" + sheets + "</sheets>")));
+  VN_RETURN_IF_ERROR(AddMember("xl/styles.xml", XmlOf("styleSheet", main, StylesXml())));
+  VN_RETURN_IF_ERROR(AddMember(
+      "xl/workbook.xml", XmlOf("workbook", main + fmt::format(" xmlns:r=\"{}\"", kRelationships),
+                               "<bookViews><workbookView/></bookViews><sheets>" + sheets + "</sheets>")));
   VN_RETURN_IF_ERROR(
       AddMember("xl/_rels/workbook.xml.rels", XmlOf("Relationships", relationship_namespace, relations)));
   VN_RETURN_IF_ERROR(AddMember(

@@ -1,6 +1,7 @@
-// An xlsx file that is written sheet after sheet, rows as finished XML. libxlsxwriter formats and deflates on
-// one thread, which alone takes three seconds for 80 000 rows; here rows are rendered and deflated wherever
-// the caller likes, and this only puts the pieces together. Memory does not grow with the rows.
+// An xlsx file that is written sheet after sheet, rows as finished XML. Libraries format and deflate on one
+// thread, which alone takes three seconds for 80 000 rows, and some forget that a disk can be full; here rows
+// are rendered and deflated wherever the caller likes, and this only puts the pieces together. Memory does
+// not grow with the rows, and the same rows give the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct DeflatedPiece {
 };
 Result<DeflatedPiece> DeflatePiece(std::string_view text);
 
-// Which fill a cell has; the number of its style in the file.
-enum class XlsxFill : std::uint8_t { kNone, kRed, kYellow };
+// Which fill a cell has; the number of its style in the file. kHeading is bold instead.
+enum class XlsxFill : std::uint8_t { kNone, kRed, kYellow, kPaleRed, kPaleYellow, kPaleGreen, kHeading };
 
 // One cell, appended to the XML of its row. `column` counts from 0, `row` from 1.
 void AppendXlsxText(std::uint32_t row, std::uint32_t column, std::string_view text, XlsxFill fill,
@@ -44,7 +45,9 @@ inline constexpr std::uint32_t kXlsxMaxRows = 1048576;
 class XlsxStream {
  public:
   static Result<XlsxStream> Create(const std::filesystem::path& path);
-  Result<Done> BeginSheet(std::string_view name);
+  static Result<XlsxStream> Create(AtomicFile file);
+  // `layout`: what of the sheet's XML stands in front of its rows, such as column widths.
+  Result<Done> BeginSheet(std::string_view name, std::string_view layout = {});
   Result<Done> Append(const DeflatedPiece& piece);  // <row> elements
   Result<Done> Finish();
 
