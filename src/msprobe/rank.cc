@@ -1,6 +1,6 @@
 #include "msprobe/rank.h"
 
-#include <atomic>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -322,11 +322,20 @@ Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, 
   return Done{};
 }
 
+std::uint64_t CountUnused(const std::vector<RowPair>& pairs, std::size_t num_bench_rows) {
+  std::vector<bool> used(num_bench_rows);
+  for (const RowPair& pair : pairs) {
+    if (pair.bench != kNoRow) used[pair.bench] = true;
+  }
+  return static_cast<std::uint64_t>(std::count(used.begin(), used.end(), false));
+}
+
 void LogMatching(const RankSummary& summary, Log& log) {
-  log.Info(fmt::format("{}{} of {} NPU rows matched by {} ({:.1f} %), {} did not; the bench has {} rows.",
-                       summary.rank.empty() ? "" : summary.rank + ": ", summary.num_matched, summary.num_rows,
-                       msprobe::Name(summary.rule), summary.coverage() * 100,
-                       summary.num_rows - summary.num_matched, summary.num_bench_rows));
+  log.Info(fmt::format(
+      "{}{} of {} NPU rows matched by {} ({:.1f} %), {} did not; {} of {} bench rows have no partner.",
+      summary.rank.empty() ? "" : summary.rank + ": ", summary.num_matched, summary.num_rows,
+      msprobe::Name(summary.rule), summary.coverage() * 100, summary.num_rows - summary.num_matched,
+      summary.num_bench_unmatched, summary.num_bench_rows));
 }
 
 }  // namespace
@@ -345,7 +354,9 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
   }
   const MatchOptions match = MatchOptionsOf(job, settings, mappings);
   Settings adjusted = settings;
-  const TableBuilder builder(dumps, job, adjusted, match, rules, MatchRows(dumps.npu, dumps.bench, match));
+  std::vector<RowPair> pairs = MatchRows(dumps.npu, dumps.bench, match);
+  const std::uint64_t num_bench_unmatched = CountUnused(pairs, dumps.bench.rows().size());
+  const TableBuilder builder(dumps, job, adjusted, match, rules, std::move(pairs));
   dumps.npu.ReleasePages(0, dumps.npu.rows().size());
   dumps.bench.ReleasePages(0, dumps.bench.rows().size());
   if (settings.highlight && builder.num_rows() > kMaxSheetRows) {
@@ -367,6 +378,7 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
   outcome.summary.rank = job.rank;
   outcome.summary.rule = match.rule;
   outcome.summary.num_bench_rows = dumps.bench.rows().size();
+  outcome.summary.num_bench_unmatched = num_bench_unmatched;
   LogMatching(outcome.summary, log);
   return outcome;
 }

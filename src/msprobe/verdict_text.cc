@@ -42,10 +42,12 @@ std::string NextCommand(const RunOutcome& outcome, const Settings& settings) {
 }
 
 void AppendRank(const RankSummary& rank, std::string& text) {
-  text +=
-      fmt::format("{}{} of {} rows compared by {} ({:.1f} %, {}), {} unmatched, {} failing\n",
-                  RankLabel(rank), rank.num_matched, rank.num_rows, Name(rank.rule), rank.coverage() * 100,
-                  ModeName(rank.mode), rank.num_rows - rank.num_matched, rank.num_failing);
+  text += fmt::format(
+      "{}{} of {} rows compared by {} ({:.1f} %, {}), {} unmatched, {} failing; {} of {} bench rows have no "
+      "partner\n",
+      RankLabel(rank), rank.num_matched, rank.num_rows, Name(rank.rule), rank.coverage() * 100,
+      ModeName(rank.mode), rank.num_rows - rank.num_matched, rank.num_failing, rank.num_bench_unmatched,
+      rank.num_bench_rows);
   if (rank.num_bad_records > 0) text += fmt::format("  {} records could not be read\n", rank.num_bad_records);
   if (rank.num_not_measured > 0)
     text += fmt::format("  {} matched rows could not be measured; see Err_message\n", rank.num_not_measured);
@@ -150,9 +152,10 @@ std::string VerdictJson(const RunOutcome& outcome, const Settings& settings) {
     AppendMember("rank", rank.rank, json);
     json += ", ";
     AppendMember("mode", ModeName(rank.mode), json);
-    json +=
-        fmt::format(", \"rows\": {}, \"bench_rows\": {}, \"matched\": {}, \"unmatched\": {}, ", rank.num_rows,
-                    rank.num_bench_rows, rank.num_matched, rank.num_rows - rank.num_matched);
+    json += fmt::format(
+        ", \"rows\": {}, \"bench_rows\": {}, \"matched\": {}, \"unmatched\": {}, \"bench_unmatched\": {}, ",
+        rank.num_rows, rank.num_bench_rows, rank.num_matched, rank.num_rows - rank.num_matched,
+        rank.num_bench_unmatched);
     AppendMember("matched_by", Name(rank.rule), json);
     json += fmt::format(
         ", \"coverage_percent\": {:.4g}, \"failing\": {}, \"bad_records\": {}, \"not_measured\": {},\n    "

@@ -150,6 +150,7 @@ TEST_F(MsprobeRun, SaysHowManyMatchedAndHow) {
   ASSERT_TRUE(outcome);
   EXPECT_NE(log_.find("4 of 6 NPU rows matched by exact name (66.7 %), 2 did not"), std::string::npos)
       << log_;
+  EXPECT_NE(log_.find("0 of 4 bench rows have no partner"), std::string::npos) << log_;
   EXPECT_EQ(ExitStatus(*outcome), 0);
   EXPECT_NE(ResultText("summary.json").find("\"coverage_percent\": 66.67"), std::string::npos);
 }
