@@ -31,6 +31,8 @@ def add_runtime(tree):
     libs = next(tree.glob("*.libs"))
     renamed = {}
     for name in RUNTIME:
+        if not any(name in needed(library) for library in shared_libraries(tree)):
+            continue
         source = Path(run("gcc", f"-print-file-name={name}").strip()).resolve()
         digest = hashlib.sha256(source.read_bytes()).hexdigest()[:8]
         stem, suffix = name.split(".so", 1)
@@ -38,7 +40,7 @@ def add_runtime(tree):
         shutil.copy(source, libs / renamed[name])
         run("patchelf", "--set-soname", renamed[name], "--set-rpath", "$ORIGIN", str(libs / renamed[name]))
     for library in shared_libraries(tree):
-        for name in set(needed(library)) & set(RUNTIME):
+        for name in set(needed(library)) & set(renamed):
             run("patchelf", "--replace-needed", name, renamed[name], str(library))
 
 
