@@ -3,6 +3,9 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
+#include <initializer_list>
+#include <utility>
 
 #include "core/mapped_file.h"
 #include "measure/accumulate_internal.h"
@@ -24,25 +27,41 @@ std::uint64_t NumChunks(std::uint64_t num_numbers) {
   return std::max<std::uint64_t>(1, (num_numbers + kChunkNumbers - 1) / kChunkNumbers);
 }
 
-// The bytes of one chunk of one tensor: brought into memory before it is measured, let go afterwards.
-class Window {
+// Letting go of pages interrupts every core, so it is done for this many chunks at a time.
+constexpr std::uint64_t kChunksPerRelease = 16;
+
+// The bytes of one chunk of one tensor, brought into memory in one go.
+std::span<const std::byte> FetchChunk(const TensorView& view, const Reader& reader, std::uint64_t first,
+                                      std::uint64_t count) {
+  const std::size_t begin = reader.OffsetBytes(first), end = reader.OffsetBytes(first + count);
+  const std::span<const std::byte> bytes(view.data + begin, end - begin);
+  if (view.file != nullptr) view.file->Fetch(bytes);
+  return bytes;
+}
+
+// Lets go of the chunks that have been read, a run of them at a time: whoever finishes the last of a run does
+// it.
+class ReadRuns {
  public:
-  Window(const TensorView& view, const Reader& reader, std::uint64_t first, std::uint64_t count)
-      : file_(view.file.get()),
-        bytes_(view.data + reader.OffsetBytes(first),
-               reader.OffsetBytes(first + count) - reader.OffsetBytes(first)) {
-    if (file_ != nullptr) file_->Fetch(bytes_);
+  explicit ReadRuns(std::uint64_t num_chunks)
+      : num_chunks_(num_chunks), done_((num_chunks + kChunksPerRelease - 1) / kChunksPerRelease) {}
+
+  void Finished(std::uint64_t chunk,
+                std::initializer_list<std::pair<const TensorView*, const Reader*>> sides) {
+    const std::uint64_t run = chunk / kChunksPerRelease, first = run * kChunksPerRelease;
+    const std::uint64_t end = std::min(first + kChunksPerRelease, num_chunks_);
+    if (done_[run].fetch_add(1, std::memory_order_acq_rel) + 1 != end - first) return;
+    for (const auto& [view, reader] : sides) {
+      if (view->file == nullptr || view->file->bytes().size() <= kReleaseFilesAboveBytes) continue;
+      const std::size_t begin = reader->OffsetBytes(first * kChunkNumbers);
+      const std::size_t past = reader->OffsetBytes(std::min(end * kChunkNumbers, reader->num_numbers));
+      view->file->Release({view->data + begin, past - begin});
+    }
   }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
-  ~Window() {
-    if (file_ != nullptr && file_->bytes().size() > kReleaseFilesAboveBytes) file_->Release(bytes_);
-  }
-  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  const MappedFile* file_;
-  std::span<const std::byte> bytes_;
+  std::uint64_t num_chunks_;
+  std::vector<std::atomic<std::uint32_t>> done_;
 };
 
 Result<Done> CheckUnchanged(const TensorView& view) {
@@ -69,10 +88,11 @@ class PairTask {
   std::uint64_t RunChunk(std::uint64_t k) {
     const std::uint64_t first = k * kChunkNumbers;
     const std::uint64_t count = std::min(kChunkNumbers, plan_.target.num_numbers - first);
-    const Window target(pair_.target, plan_.target, first, count),
-        golden(pair_.golden, plan_.golden, first, count);
+    const std::size_t num_bytes = FetchChunk(pair_.target, plan_.target, first, count).size() +
+                                  FetchChunk(pair_.golden, plan_.golden, first, count).size();
     chunks_[k] = MeasurePairChunk(plan_, ActiveKernels(), first, count);
-    return target.bytes().size() + golden.bytes().size();
+    read_.Finished(k, {{&pair_.target, &plan_.target}, {&pair_.golden, &plan_.golden}});
+    return num_bytes;
   }
 
   Result<PairMeasures> Finish() {
@@ -93,6 +113,7 @@ class PairTask {
   LoadedPair pair_;
   internal::PairPlan plan_;
   std::vector<PairMeasures> chunks_;
+  ReadRuns read_{chunks_.size()};
 };
 
 class StatsTask {
@@ -110,10 +131,11 @@ class StatsTask {
   std::uint64_t RunChunk(std::uint64_t k) {
     const std::uint64_t first = k * kChunkNumbers;
     const std::uint64_t count = std::min(kChunkNumbers, reader_.num_numbers - first);
-    const Window window(view_, reader_, first, count);
+    const std::span<const std::byte> bytes = FetchChunk(view_, reader_, first, count);
     chunks_[k] = MeasureTensorChunk(reader_, ActiveKernels(), first, count);
-    if (crc32_) chunks_[k].crc32 = Crc32(window.bytes());
-    return window.bytes().size();
+    if (crc32_) chunks_[k].crc32 = Crc32(bytes);
+    read_.Finished(k, {{&view_, &reader_}});
+    return bytes.size();
   }
 
   Result<TensorStats> Finish() {
@@ -133,6 +155,7 @@ class StatsTask {
   bool crc32_;
   Reader reader_;
   std::vector<TensorStats> chunks_;
+  ReadRuns read_{chunks_.size()};
 };
 
 template <class Task>

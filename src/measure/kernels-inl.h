@@ -30,6 +30,14 @@ HWY_INLINE void ForEachLaneGroup(Body&& body) {
   for (std::size_t lane = 0; lane < kNumLanes; lane += hn::Lanes(d)) body(lane);
 }
 
+// sum + a * b. The product of two floats is exact in double, so that fusing changes no bit; that of two
+// doubles is not.
+template <class T>
+HWY_INLINE V64 AddProduct(V64 sum, V64 a, V64 b) {
+  if constexpr (sizeof(T) == sizeof(float)) return hn::MulAdd(a, b, sum);
+  return hn::Add(sum, hn::Mul(a, b));
+}
+
 HWY_INLINE std::size_t WholeLanes(std::size_t n) { return n - n % kNumLanes; }
 
 // Widest registers of T, for what needs no lanes: extremes and counts come out the same in any order.
@@ -69,6 +77,21 @@ HWY_INLINE void Extremes(const T* x, std::size_t n, double& min_out, double& max
   max_out = hn::GetLane(hn::MaxOfLanes(d, hn::Max(last, max)));
 }
 
+// How many of t are greater than g, and less. `n` is a multiple of kNumLanes.
+template <class T>
+HWY_INLINE void Order(const T* t, const T* g, std::size_t n, CloseCounts& out) {
+  const hn::CappedTag<T, kNumLanes> half;
+  const DWide<T> d;
+  const auto count = [&](auto tag, std::size_t i) HWY_ATTR {
+    const auto a = hn::LoadU(tag, t + i), b = hn::LoadU(tag, g + i);
+    out.greater += hn::CountTrue(tag, hn::Gt(a, b));
+    out.less += hn::CountTrue(tag, hn::Lt(a, b));
+  };
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) count(d, i);
+  for (; i < n; i += hn::Lanes(half)) count(half, i);
+}
+
 template <unsigned kParts, class T>
 void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out) {
   constexpr bool kStats = (kParts & kPartStats) != 0, kRelative = (kParts & kPartRelative) != 0;
@@ -80,13 +103,13 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
     V64 dot = hn::Zero(d64), sq_t = dot, sq_g = dot, sq_d = dot, abs_d = dot, sum_d = dot, max_d = dot;
     V64 sum_t = dot, sum_g = dot, sum_relative = dot, max_relative = dot;
-    std::uint64_t below_1e3 = 0, below_5e3 = 0, num_close = 0, greater = 0, less = 0;
+    std::uint64_t below_1e3 = 0, below_5e3 = 0, num_close = 0;
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
       const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
       const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
-      dot = hn::Add(dot, hn::Mul(a, b));
-      sq_t = hn::Add(sq_t, hn::Mul(a, a));
-      sq_g = hn::Add(sq_g, hn::Mul(b, b));
+      dot = AddProduct<T>(dot, a, b);
+      sq_t = AddProduct<T>(sq_t, a, a);
+      sq_g = AddProduct<T>(sq_g, b, b);
       sq_d = hn::Add(sq_d, hn::Mul(d, d));
       abs_d = hn::Add(abs_d, magnitude);
       sum_d = hn::Add(sum_d, d);
@@ -104,8 +127,6 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
       }
       if constexpr (kClose) {
         num_close += hn::CountTrue(d64, hn::Le(magnitude, hn::Add(atol, hn::Mul(rtol, hn::Abs(b)))));
-        greater += hn::CountTrue(d64, hn::Gt(a, b));
-        less += hn::CountTrue(d64, hn::Lt(a, b));
       }
     }
     hn::Store(dot, d64, out.dot.lane + lane);
@@ -122,13 +143,12 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
     out.relative.num_below_1e3 += below_1e3;
     out.relative.num_below_5e3 += below_5e3;
     out.close.close += num_close;
-    out.close.greater += greater;
-    out.close.less += less;
   });
   if constexpr (kStats) {
     Extremes(t, n, out.min_t, out.max_t);
     Extremes(g, n, out.min_g, out.max_g);
   }
+  if constexpr (kClose) Order(t, g, whole, out.close);
   plain::Pair<kParts>(t, g, whole, n, parameters, out);
 }
 

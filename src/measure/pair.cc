@@ -38,15 +38,13 @@ double AbsDiff(const W* t, const W* g, std::size_t i) {
   return std::abs(static_cast<double>(plain::LoadAt<W>(t, i)) - static_cast<double>(plain::LoadAt<W>(g, i)));
 }
 
-// The kernel gives the largest difference without its place: most blocks do not hold a new maximum, so
-// looking for it afterwards costs less than carrying an index through the loop.
+// The first element of a block whose difference is `max`. The kernel gives the maximum without its place;
+// looking for it once a chunk costs less than carrying an index through the loop.
 template <class W>
-void KeepWorst(const W* t, const W* g, std::size_t n, std::uint64_t first, double block_max,
+void FindWorst(const W* t, const W* g, std::size_t n, std::uint64_t first, double max,
                PairMeasures& measures) {
-  if (!(block_max > measures.max_abs_diff) && !(first == 0 && measures.max_abs_diff == 0)) return;
   for (std::size_t i = 0; i < n; ++i) {
-    if (AbsDiff(t, g, i) != block_max) continue;
-    measures.max_abs_diff = block_max;
+    if (AbsDiff(t, g, i) != max) continue;
     measures.max_abs_diff_index = first + i;
     measures.max_abs_diff_target = plain::LoadAt<W>(t, i);
     measures.max_abs_diff_golden = plain::LoadAt<W>(g, i);
@@ -172,13 +170,36 @@ class ChunkMeasurer {
 
   PairMeasures Run(std::uint64_t first, std::uint64_t count) {
     measures_.num_elements = count;
+    worst_block_ = first;
     for (std::uint64_t done = 0; done < count; done += kBlockElements) {
-      AddBlock(first + done, static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done)));
+      AddBlock(first + done, BlockSize(done, count));
     }
+    if (count > 0 && !plan_.exact_integers) LookAtWorst(BlockSize(worst_block_ - first, count));
     return measures_;
   }
 
  private:
+  static std::size_t BlockSize(std::uint64_t done, std::uint64_t count) {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done));
+  }
+
+  SpecialBlock<W>& Scratch() {
+    if (!special_block_) special_block_ = std::make_unique<SpecialBlock<W>>();
+    return *special_block_;
+  }
+
+  void LookAtWorst(std::size_t n) {
+    const W* t = ReadBlock(plan_.target, worst_block_, n, kernels_, target_buffer_);
+    const W* g = ReadBlock(plan_.golden, worst_block_, n, kernels_, golden_buffer_);
+    PairMeasures counted_already;
+    if (measures_.num_special() > 0) {
+      ZeroSpecials(t, g, n, worst_block_, Scratch(), counted_already);
+      t = Scratch().target;
+      g = Scratch().golden;
+    }
+    FindWorst(t, g, n, worst_block_, measures_.max_abs_diff, measures_);
+  }
+
   void AddBlock(std::uint64_t first, std::size_t n) {
     const W* t = ReadBlock(plan_.target, first, n, kernels_, target_buffer_);
     const W* g = ReadBlock(plan_.golden, first, n, kernels_, golden_buffer_);
@@ -197,11 +218,10 @@ class ChunkMeasurer {
         AddStatsBlock(t, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.target);
         AddStatsBlock(g, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.golden);
       }
-      if (!special_block_) special_block_ = std::make_unique<SpecialBlock<W>>();
-      ZeroSpecials(t, g, n, first, *special_block_, measures_);
-      t = special_block_->target;
-      g = special_block_->golden;
-      special = special_block_->special;
+      ZeroSpecials(t, g, n, first, Scratch(), measures_);
+      t = Scratch().target;
+      g = Scratch().golden;
+      special = Scratch().special;
       lanes = PairLanes{};
       pair_kernel_(t, g, n, parameters_, lanes);
     }
@@ -210,7 +230,10 @@ class ChunkMeasurer {
     if (groups_.Has(Group::kThresholds)) typed_.thresholds(t, g, n, measures_.num_abs_above.data());
     if (groups_.Has(Group::kUlp)) AddUlp(plan_, kernels_, first, n, special, measures_);
     if (plan_.exact_integers) return AddExactIntegers(plan_, first, n, measures_);
-    KeepWorst(t, g, n, first, lanes.max_abs_d.Max(), measures_);
+    if (const double max = lanes.max_abs_d.Max(); max > measures_.max_abs_diff) {
+      measures_.max_abs_diff = max;
+      worst_block_ = first;
+    }
     measures_.num_close += lanes.close.close;
     measures_.num_target_greater += lanes.close.greater;
     measures_.num_target_less += lanes.close.less;
@@ -248,6 +271,7 @@ class ChunkMeasurer {
   const PairParameters parameters_;
   void (*const pair_kernel_)(const W*, const W*, std::size_t, const PairParameters&, PairLanes&);
   PairMeasures measures_;
+  std::uint64_t worst_block_ = 0;  // first number of the block with the largest difference so far
   std::unique_ptr<SpecialBlock<W>> special_block_;
   alignas(64) W target_buffer_[kBlockElements];
   alignas(64) W golden_buffer_[kBlockElements];
