@@ -217,7 +217,7 @@ def ranks(folder, small):
     times, results = {}, {}
     for threads in (1, 2, 4, 16):
         out = folder / f"out{threads}"
-        words = ("compare", "-tp", folder / "target", "-gp", folder / "golden", "-j", threads, "-q", "-o", out)
+        words = ("compare", "-tp", folder / "target", "-gp", folder / "golden", "--threads", threads, "-q", "-o", out)
         times[threads], _ = timed(VERNIER, *words, repeat=1 if small else 3)
         files = sorted(out.glob("compare_result_rank*.csv"))
         results[threads] = sorted({file.name.rsplit("_", 1)[0]: file.read_bytes() for file in files}.items())
