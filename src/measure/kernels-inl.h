@@ -22,8 +22,7 @@ HWY_INLINE V64 LoadWide(D64 d, const float* from) {
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D64>(), from));
 }
 
-// Calls body(first, step) for each group of lanes that fits a register: elements first, first + step, … below
-// `whole`.
+// Calls body(lane) for the first lane of each group that fits a register.
 template <class Body>
 HWY_INLINE void ForEachLaneGroup(Body&& body) {
   const D64 d;
@@ -321,8 +320,7 @@ void RelativeHalf(const float* t, const float* g, std::size_t n, RelativeLanes& 
     const VF relative = hn::Abs(RoundToHalf(hn::Div(RoundToHalf(hn::Sub(a, b)), b)));
     const auto nan = hn::IsNaN(relative);
     has_nan |= !hn::AllFalse(d, nan);
-    // A NaN would stop Max from working; minus one is neither the largest nor, once ruled out, below a
-    // threshold.
+    // A NaN would stop Max from working, so it stands as zero there; no comparison counts it.
     counter.max = hn::Max(counter.max, hn::IfThenZeroElse(nan, relative));
     counter.below_1e3 += hn::CountTrue(d, hn::Lt(relative, counter.t1));
     counter.below_5e3 += hn::CountTrue(d, hn::Lt(relative, counter.t5));
