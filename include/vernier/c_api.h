@@ -133,6 +133,101 @@ VN_API VnStatus VnWritePt(const char* path, const VnTensor* tensor);
 VN_API VnStatus VnWriteSafetensors(const char* path, const char* const* names, const VnTensor* tensors,
                                    size_t num_tensors);
 
+/* The recorder: writes dump.json (or debug.json), stack.json, construct.json and tensor files while a program
+ * runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads may call at once
+ * with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied during the call
+ * that hands them over: their memory may change as soon as it returns. */
+typedef struct VnRecorder VnRecorder;
+
+/* Code of a dtype in the words below ("float32", "torch.bfloat16", ...); -1: none of ours. */
+VN_API int64_t VnDtypeCode(const char* name);
+
+/* A tensor is described by 6 + 2 * ndim words: the address of element [0, 0, ...] (or the slot when
+ * VN_TENSOR_DEFERRED), an id of its storage (0: never remember it; ids must not be reused before
+ * VnRecorderEnd), its version, its dtype's code, flags, ndim, then shape[ndim], then strides[ndim] in
+ * elements, which must not be negative. Tensors of one call follow each other. */
+enum {
+  VN_TENSOR_REQUIRES_GRAD = 1,
+  VN_TENSOR_NO_DATA = 2,        /* meta, fake, sparse, ...: no statistics, no digest, no file */
+  VN_TENSOR_DEFERRED = 4,       /* its numbers come with VnRecorderFill */
+  VN_TENSOR_STORE = 8,          /* write its file although "tensors" is false */
+  VN_TENSOR_NO_STORE = 16,      /* write no file although "tensors" is true */
+  VN_TENSOR_NO_STATISTICS = 32, /* null statistics, but digest and file as ever */
+  VN_TENSOR_COPY_FOLLOWS = 64   /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
+};
+enum {
+  VN_PUT_FINISH = 1,      /* the entry is complete: write it */
+  VN_PUT_MOVE_TO_END = 2, /* its place in the document becomes the end */
+  VN_PUT_REPLACE = 4,     /* a field that is there already gets the new value, in its place */
+  VN_PUT_WHOLE = 8,       /* `text` is the entry's whole value, replacing any earlier one */
+  VN_PUT_KEEP = 16        /* will be put to again: keep it in memory until VnRecorderEnd */
+};
+enum {
+  VN_SEEN_NOT_FINITE = 1, /* a tensor of this call holds NaN or an infinity */
+  VN_SEEN_STOPPED = 2     /* recording has stopped (disk full, unwritable): the call did nothing */
+};
+
+/* {"threads": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
+ * "md5" | "xor", "precision": "low" | "high", "tensors": false}: all optional. threads 0: one per core.
+ * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error. */
+VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
+/* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
+ * "dump_data_dir": "..." | null, "stack": true, "construct": true}. Creates the folder and the empty
+ * documents; the members of "header" open the document as they are, then come dump_data_dir and data. The
+ * same folder again, before VnRecorderEnd, goes on with it; another one ends the one before. */
+VN_API VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json);
+/* Renames the open folder, e.g. once the rank is known; `dump_data_dir` as in Begin, NULL for null. */
+VN_API VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const char* dump_data_dir);
+/* Adds to the entry `name` (UTF-8, not escaped), which is made at its first Put. `text` is compact JSON, in
+ * which numbers and strings are kept as they are written: {"field": value, ...}. Each byte 0x01 in it stands
+ * for the next tensor of `words`; an object that follows that byte at once describes it differently:
+ * "type" and "dtype" replace its texts, the members of "after" follow requires_grad, "plain": true leaves
+ * requires_grad out. `stack` >= 0 adds the name to that stack (see VnRecorderStack). `seen` may be NULL.
+ * Fails once when recording has to stop; after that it succeeds, does nothing and says VN_SEEN_STOPPED. */
+VN_API VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes, const char* text,
+                              size_t text_bytes, const int64_t* words, size_t num_words, int64_t stack,
+                              uint32_t flags, uint32_t* seen);
+/* One member of construct.json; `parent` NULL: null. The same name again changes its value in place. */
+VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes,
+                                    const char* parent, size_t parent_bytes);
+/* Says what a stack's number means: a compact JSON list of texts, one for each frame. Numbers live as long as
+ * the recorder; two numbers with equal texts are one stack in the file. */
+VN_API VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json,
+                                size_t frames_bytes);
+/* Measures one tensor now, stores it as FILE_STEM.pt when it is to be stored, and gives its descriptor as
+ * compact JSON, valid until this thread's next call. `flags` is for later use: 0. */
+VN_API VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, size_t stem_bytes,
+                                   const int64_t* words, size_t num_words, uint32_t flags, const char** text,
+                                   size_t* text_bytes);
+/* The numbers of deferred tensors: for each slot, Max, Min, Mean and Norm in `values`, each as `kinds` says:
+ * VN_CELL_NONE (null), VN_CELL_BOOL, VN_CELL_INT, VN_CELL_UINT, or VN_CELL_DOUBLE (the bits of a double);
+ * `kinds` NULL: all doubles. `digests`: the CRC-32 or the xor of each; NULL: null. A slot is forgotten once
+ * filled, and its number may be used again. Slots never filled are null at VnRecorderFlush. */
+VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
+                               const int64_t* values, const uint8_t* kinds, const uint64_t* digests);
+/* A copy on the host of one deferred tensor: measured, unless VnRecorderFill gave its numbers before, and
+ * stored when it is to be stored. */
+VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
+                                     size_t num_words);
+/* stop(): writes everything that was put, unfinished entries as they are, in the final order. */
+VN_API VnStatus VnRecorderFlush(VnRecorder* recorder);
+/* step(): VnRecorderFlush, then forgets the folder and everything remembered of tensors. */
+VN_API VnStatus VnRecorderEnd(VnRecorder* recorder);
+
+typedef struct VnRecordTotals {
+  size_t struct_bytes;   /* sizeof(VnRecordTotals) of the caller */
+  uint64_t num_records;  /* since VnRecorderOpen, as all of these */
+  uint64_t num_tensors;  /* handed over */
+  uint64_t num_measured; /* of them; the others were remembered */
+  uint64_t num_files;
+  uint64_t bytes_seen;   /* of elements handed over for storing */
+  uint64_t bytes_stored; /* of elements written */
+  uint64_t bytes_saved;  /* seen and not written again */
+} VnRecordTotals;
+VN_API VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals);
+/* Ends what is open. In a forked child it only lets go of the memory. */
+VN_API void VnCloseRecorder(VnRecorder* recorder);
+
 /* The command line: what the executable does, with its output and exit codes. */
 VN_API int VnMain(int argc, char** argv);
 
