@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -62,7 +63,11 @@ class ChunkQueue {
   };
 
   bool TakeWork(Claim& claim) {
-    const std::scoped_lock lock(queue_mutex_);
+    std::unique_lock lock(queue_mutex_);
+    // A task that another thread is opening may have chunks for us: one huge tensor is all the work there is.
+    opened_.wait(lock, [&] {
+      return !open_jobs_.empty() || next_task_ < num_tasks_ || num_opening_ == 0 || stop_.stop_requested();
+    });
     if (stop_.stop_requested()) return false;
     claim.job = nullptr;
     if (!open_jobs_.empty()) {
@@ -73,7 +78,23 @@ class ChunkQueue {
     }
     if (next_task_ == num_tasks_) return false;
     claim.index = next_task_++;
+    ++num_opening_;
     return true;
+  }
+
+  // Ends what TakeWork began for a task that had to be opened; null when that failed.
+  void Offer(const std::shared_ptr<Job>& job) {
+    {
+      const std::scoped_lock lock(queue_mutex_);
+      --num_opening_;
+      if (job != nullptr && job->num_chunks > 1) {
+        job->next_chunk = 1;
+        open_jobs_.push_back(job);
+      } else if (next_task_ < num_tasks_ || num_opening_ > 0) {
+        return;  // nothing that anyone could wait for has changed
+      }
+    }
+    opened_.notify_all();
   }
 
   void Work() {
@@ -96,6 +117,7 @@ class ChunkQueue {
   bool Start(Claim& claim) {
     Result<std::unique_ptr<Task>> task = OpenSafely(claim.index);
     if (!task) {
+      Offer(nullptr);
       Deliver(claim.index, std::move(task).error(), 0);
       return false;
     }
@@ -105,11 +127,7 @@ class ChunkQueue {
     claim.job->num_chunks = claim.job->task->num_chunks();
     claim.job->unfinished = claim.job->num_chunks;
     claim.chunk = 0;
-    if (claim.job->num_chunks > 1) {
-      const std::scoped_lock lock(queue_mutex_);
-      claim.job->next_chunk = 1;
-      open_jobs_.push_back(claim.job);
-    }
+    Offer(claim.job);
     return true;
   }
 
@@ -150,7 +168,8 @@ class ChunkQueue {
 
   std::mutex queue_mutex_;
   std::deque<std::shared_ptr<Job>> open_jobs_;  // with chunks nobody has taken yet
-  std::size_t next_task_ = 0;
+  std::size_t next_task_ = 0, num_opening_ = 0;
+  std::condition_variable opened_;
 
   std::mutex delivery_mutex_;
   std::map<std::size_t, Result<typename Task::Output>> waiting_;
