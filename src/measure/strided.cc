@@ -1,0 +1,122 @@
+#include "measure/strided.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vernier {
+namespace {
+
+template <std::size_t kItemBytes>
+void CopyRun(const std::byte* from, std::int64_t stride, std::uint64_t count, std::byte* to) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::memcpy(to, from, kItemBytes);
+    from += stride * static_cast<std::int64_t>(kItemBytes);
+    to += kItemBytes;
+  }
+}
+
+using Copier = void (*)(const std::byte* from, std::int64_t stride, std::uint64_t count, std::byte* to);
+
+Copier CopierFor(std::size_t item_bytes) {
+  switch (item_bytes) {
+    case 1:
+      return CopyRun<1>;
+    case 2:
+      return CopyRun<2>;
+    case 4:
+      return CopyRun<4>;
+    case 8:
+      return CopyRun<8>;
+    default:
+      return CopyRun<16>;
+  }
+}
+
+}  // namespace
+
+// Joins the axis to the one before it when both together are one axis.
+void Walk::Add(Axis axis) {
+  num_elements_ *= static_cast<std::uint64_t>(axis.size);
+  if (axis.size == 1) return;
+  if (num_axes_ > 0 && axes_[num_axes_ - 1].stride == axis.size * axis.stride) {
+    axes_[num_axes_ - 1] = {axes_[num_axes_ - 1].size * axis.size, axis.stride};
+  } else {
+    axes_[num_axes_++] = axis;
+  }
+}
+
+Walk Walk::InOrder(const StridedTensor& tensor) {
+  Walk walk;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) walk.Add({tensor.shape[i], tensor.strides[i]});
+  return walk;
+}
+
+Walk Walk::ByMemory(const StridedTensor& tensor) {
+  Walk walk;
+  std::array<Axis, kMaxAxes> sorted;
+  std::size_t num_sorted = 0;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    const Axis axis{tensor.shape[i], tensor.strides[i]};
+    if (axis.stride == 0 && axis.size > 0) {
+      walk.repeat_ *= static_cast<std::uint64_t>(axis.size);
+      continue;
+    }
+    // Few axes, nearly always in order already.
+    std::size_t at = num_sorted++;
+    for (; at > 0 && sorted[at - 1].stride < axis.stride; --at) sorted[at] = sorted[at - 1];
+    sorted[at] = axis;
+  }
+  for (std::size_t i = 0; i < num_sorted; ++i) walk.Add(sorted[i]);
+  return walk;
+}
+
+std::uint64_t Walk::span_elements() const {
+  if (num_elements_ == 0) return 0;
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < num_axes_; ++i) {
+    last += static_cast<std::uint64_t>(axes_[i].size - 1) * static_cast<std::uint64_t>(axes_[i].stride);
+  }
+  return last + 1;
+}
+
+void Walk::Gather(const std::byte* data, std::size_t item_bytes, std::uint64_t first, std::uint64_t count,
+                  std::byte* to) const {
+  if (contiguous()) {
+    std::memcpy(to, data + first * item_bytes, count * item_bytes);
+    return;
+  }
+  std::array<std::int64_t, kMaxAxes> index;
+  std::int64_t offset = 0;  // of the run that holds `first`, in elements
+  auto rest = static_cast<std::int64_t>(first);
+  for (std::size_t i = num_axes_; i-- > 0;) {
+    index[i] = rest % axes_[i].size;
+    rest /= axes_[i].size;
+    offset += index[i] * axes_[i].stride;
+  }
+  const Axis inner = axes_[num_axes_ - 1];
+  const Copier copy = CopierFor(item_bytes);
+  std::int64_t& position = index[num_axes_ - 1];
+  while (count > 0) {
+    const std::uint64_t run =
+        std::min<std::uint64_t>(count, static_cast<std::uint64_t>(inner.size - position));
+    const std::byte* const from = data + offset * static_cast<std::int64_t>(item_bytes);
+    if (inner.stride == 1) {
+      std::memcpy(to, from, run * item_bytes);
+    } else {
+      copy(from, inner.stride, run, to);
+    }
+    to += run * item_bytes;
+    count -= run;
+    // On to the next run: like the digits of a number, an axis that is through starts again.
+    offset -= position * inner.stride;
+    position = 0;
+    for (std::size_t i = num_axes_ - 1; i-- > 0;) {
+      offset += axes_[i].stride;
+      if (++index[i] < axes_[i].size) break;
+      offset -= index[i] * axes_[i].stride;
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace vernier
