@@ -1,0 +1,323 @@
+"""Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
+
+import copy
+import weakref
+
+import torch
+
+from . import core
+from .describe import Values
+
+_creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
+
+
+class Boundary(torch.autograd.Function):
+    """Several inputs of a module pass through one node, so that their gradients are seen together."""
+
+    @staticmethod
+    def forward(ctx, *tensors):
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Backward:
+    def __init__(self, capture):
+        self._capture = capture
+        self._handles = []
+        self._parameters = {}  # (parameter, module) -> its gradient accumulator, while hooked
+        self._outputs = {}  # id of a module's output -> (weak reference, version, calls that returned it)
+        self._firings = {}  # module -> [first parameter that fired, how often, names still to come]
+
+    def end_step(self):
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._parameters, self._firings, self._outputs = [], {}, {}, {}
+
+    # -- APIs
+
+    def watch_api(self, base, family, api, result):
+        tensor = _first_tensor(result)
+        if tensor is None or not tensor.requires_grad or not torch.is_grad_enabled():
+            return
+        node = tensor.grad_fn
+        if node is None:
+            return
+        capture, name = self._capture, base + ".backward"
+        epochs = [capture.epoch]
+
+        def hook(grad_inputs, grad_outputs):
+            # A second backward through the same graph records nothing new, nor does one in a later step.
+            if epochs and epochs.pop() == capture.epoch:
+                capture.quietly(self._api_backward, name, family, api, grad_inputs, grad_outputs)
+
+        node.register_hook(hook)
+
+    def _api_backward(self, name, family, api, grad_inputs, grad_outputs):
+        capture = self._capture
+        if capture.filter.keeps_api(name, family, api):
+            self._put_gradients(name, grad_outputs, grad_inputs)
+        if capture.with_construct:
+            opened = capture.local.backward
+            capture.note_parent(name, opened[-1] if opened else None)
+
+    def _put_gradients(self, name, gradients_in, gradients_out):
+        capture = self._capture
+        values, texts = Values(), []
+        for wanted, field, gradients in (
+            (capture.backward_input, "input", gradients_in),
+            (capture.backward_output, "output", gradients_out),
+        ):
+            if wanted:
+                items = ",".join([capture.describer.text(value, values) for value in gradients])
+                texts.append(f'"{field}":[{items}]')
+        if texts:
+            capture.put(name, "{" + ",".join(texts) + "}", values, None, core.FINISH)
+
+    # -- modules
+
+    def watch_module_inputs(self, call, args):
+        """The positional arguments to hand on. Gradients that flow back to them are seen by a node of our own."""
+        tensors = []
+        _collect(args, tensors)
+        if not tensors:
+            return args
+        call.inputs = tensors
+        call.sources = [(tensor.grad_fn, tensor.output_nr) for tensor in tensors]
+        if call.changes_inputs or not all(tensor.layout is torch.strided for tensor in tensors):
+            self._watch_sources(call)
+            return args
+        try:
+            if len(tensors) == 1:
+                # An ordinary view: operators that work in place may change it, unlike what a Function returns.
+                passed = (tensors[0].view_as(tensors[0]),)
+            else:
+                passed = _through_boundary(tensors)
+        except (RuntimeError, TypeError):
+            return args
+        node = passed[0].grad_fn
+        if node is None:
+            return args
+        call.passed = [(tensor, tensor._version) for tensor in passed]
+
+        def hook(grad_inputs, grad_outputs):
+            if not call.rerouted:
+                self._capture.quietly(self._module_inputs_done, call, grad_outputs)
+
+        node.register_hook(hook)
+        return _replace(args, iter(passed))
+
+    def _watch_sources(self, call):
+        """For a module that overwrites its inputs: look at the gradients where these came from."""
+        call.rerouted = True
+        arrived = {}
+
+        def watch(position):
+            def hook(gradient):
+                arrived[position] = gradient
+                if len(arrived) == len(call.inputs):
+                    self._capture.quietly(self._module_inputs_done, call, [arrived[i] for i in range(len(call.inputs))])
+
+            return hook
+
+        for position, tensor in enumerate(call.inputs):
+            if tensor.requires_grad:
+                self._handles.append(tensor.register_hook(watch(position)))
+
+    def watch_module_output(self, call, result):
+        """The result to hand on: the same object but in one rare case."""
+        if any(tensor._version != version for tensor, version in call.passed):
+            self._reroute(call)
+        call.passed = ()
+        tensors = []
+        _collect(result, tensors)
+        call.outputs = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
+        if len(tensors) > 1 and not call.inputs:
+            # Nothing later tells when all of their gradients are there, so let one node wait for them.
+            return self._gather_outputs(call, result, tensors)
+        for position, tensor in enumerate(tensors):
+            self._watch_output(tensor, call, position)
+        return result
+
+    def _watch_output(self, tensor, call, position):
+        """One hook for each tensor: when several modules return the same one, the outermost is told first."""
+        reference, version, watchers = self._outputs.get(id(tensor), (None, None, None))
+        if reference is not None and reference() is tensor and version == tensor._version:
+            watchers.append((call, position))
+            return
+        watchers = [(call, position)]
+        self._outputs[id(tensor)] = (weakref.ref(tensor), tensor._version, watchers)
+
+        def hook(gradient):
+            for watcher, place in reversed(watchers):
+                watcher.arrived[place] = gradient
+                if len(watcher.arrived) == 1:
+                    self._capture.quietly(self._module_outputs_arrived, watcher)
+
+        self._handles.append(tensor.register_hook(hook))
+
+    def _gather_outputs(self, call, result, tensors):
+        passed = _through_boundary(tensors)
+
+        def hook(grad_inputs, grad_outputs):
+            call.arrived = dict(enumerate(grad_outputs))
+            self._capture.quietly(self._module_outputs_arrived, call)
+
+        passed[0].grad_fn.register_hook(hook)
+        return _replace(result, iter(passed))
+
+    def _reroute(self, call):
+        """Something inside changed an input in place, so its gradient no longer passes our node."""
+        call.rerouted = True
+        arrived = {}
+
+        def watch(position, number):
+            def hook(gradients):
+                arrived[position] = gradients[number]
+                if len(arrived) == len(call.sources):
+                    self._capture.quietly(
+                        self._module_inputs_done, call, [arrived[i] for i in range(len(call.sources))]
+                    )
+
+            return hook
+
+        nodes = [node for node, _ in call.sources]
+        if all(node is not None and hasattr(node, "register_prehook") for node in nodes):
+            for position, (node, number) in enumerate(call.sources):
+                self._handles.append(node.register_prehook(watch(position, number)))
+        else:
+            call.inputs = ()
+
+    def _module_outputs_arrived(self, call):
+        capture = self._capture
+        if call.backward_done or call.epoch != capture.epoch:
+            return
+        call.kept_backward = capture.filter.begin_module(call.backward_name)
+        opened = capture.local.backward
+        if capture.with_construct:
+            capture.note_parent(call.backward_name, opened[-1] if opened else None)
+        if call.inputs:
+            opened.append(call.backward_name)
+        else:
+            self._finish_module(call, ())
+
+    def _module_inputs_done(self, call, gradients):
+        capture = self._capture
+        if call.backward_done or call.epoch != capture.epoch:
+            return
+        opened = capture.local.backward
+        if call.backward_name in opened:
+            opened.remove(call.backward_name)
+        self._finish_module(call, gradients)
+
+    def _finish_module(self, call, gradients):
+        capture = self._capture
+        call.backward_done = True
+        if call.kept_backward:
+            self._put_gradients(call.backward_name, _with_zeros(call), gradients)
+        capture.filter.end_module(call.backward_name)
+        call.arrived, call.inputs, call.sources = {}, (), ()
+
+    # -- parameters
+
+    def watch_parameters(self, call, module):
+        for parameter_name, parameter in module._parameters.items():
+            if parameter is None or not parameter.requires_grad or not torch.is_grad_enabled():
+                continue
+            key = (id(parameter), call.module_name)
+            if key in self._parameters:
+                continue
+            expanded = parameter.expand_as(parameter)
+            if expanded.grad_fn is None:
+                continue
+            accumulator = expanded.grad_fn.next_functions[0][0]
+            self._parameters[key] = accumulator
+            handle = accumulator.register_hook(self._parameter_hook(call.module_name, parameter_name, parameter))
+            self._handles.append(handle)
+
+    def _parameter_hook(self, module_name, parameter_name, parameter):
+        def hook(*_):
+            self._capture.quietly(self._put_parameter_gradient, module_name, parameter_name, parameter)
+
+        return hook
+
+    def _put_parameter_gradient(self, module_name, parameter_name, parameter):
+        capture = self._capture
+        gradient = getattr(parameter, "main_grad", None)
+        gradient = parameter.grad if gradient is None else gradient
+        if gradient is None:
+            return
+        first, count, waiting = self._firings.get(module_name, (parameter_name, -1, 0))
+        if parameter_name == first:
+            count += 1
+            waiting = sum(1 for key in self._parameters if key[1] == module_name)
+        waiting -= 1
+        self._firings[module_name] = (first, count, waiting)
+        name = f"{module_name}.parameters_grad.{count}"
+        if not capture.filter.keeps_quietly(name):
+            return
+        values = Values()
+        text = capture.describer.text(gradient, values)
+        capture.put(name, f'{{"{parameter_name}":[{text}]}}', values, None, core.FINISH if waiting <= 0 else 0)
+
+
+def _first_tensor(value):
+    while not isinstance(value, torch.Tensor):
+        if isinstance(value, (list, tuple)) and value:
+            value = value[0]
+        elif isinstance(value, dict):
+            value = next((item for item in value.values() if isinstance(item, torch.Tensor)), None)
+        else:
+            return None
+    return value
+
+
+def _through_boundary(tensors):
+    passed = Boundary.apply(*tensors)
+    if _creation_meta is not None:
+        for tensor in passed:
+            # Allows changing them in place, which torch forbids for what a Function returns.
+            torch._C._autograd._set_creation_meta(tensor, _creation_meta.DEFAULT)
+    return passed
+
+
+def _with_zeros(call):
+    """The gradients of the outputs; those that never came are zero."""
+    gradients = []
+    for position, (shape, dtype, device) in enumerate(call.outputs):
+        gradient = call.arrived.get(position)
+        gradients.append(torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient)
+    return gradients
+
+
+def _collect(value, found):
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad and value.element_size() > 1:
+            found.append(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _collect(item, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, found)
+
+
+def _replace(value, replacements):
+    """The same nest with its gradient-requiring tensors replaced in order."""
+    if isinstance(value, torch.Tensor):
+        return next(replacements) if value.requires_grad and value.element_size() > 1 else value
+    if isinstance(value, tuple):
+        items = [_replace(item, replacements) for item in value]
+        if hasattr(value, "_fields"):
+            return type(value)(*items)
+        return type(value)(items)
+    if isinstance(value, list):
+        return type(value)(_replace(item, replacements) for item in value)
+    if isinstance(value, dict):
+        changed = copy.copy(value)
+        for key, item in value.items():
+            changed[key] = _replace(item, replacements)
+        return changed
+    return value

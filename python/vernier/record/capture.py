@@ -1,0 +1,305 @@
+"""What is recorded of each call: names, numbers, parents, and what goes to the core before and after it."""
+
+import json
+import threading
+
+import torch
+
+from . import core
+from .backward import Backward
+from .describe import Describer, Values
+from .filters import Filter
+from .names import DROPOUTS
+from .stacks import Stacks
+
+_NO_STACK = -1
+# Receive buffers hold nothing yet when the call begins, and a sent buffer may be reused: positions and keys left out.
+MASKED_INPUTS = {
+    "recv": (0,), "irecv": (0, "tensor"), "all_gather": (0,), "scatter": (0,), "reduce_scatter": (0,), "_reduce_scatter_base": (0,),
+    "reduce_scatter_tensor": (0,), "_all_gather_base": (0,), "all_gather_into_tensor": (0,), "all_to_all": (0,),
+    "all_to_all_single": (0,), "gather": (1,),
+}  # fmt: skip
+MASKED_OUTPUTS = {"isend": (0,)}
+# Before torch 2 this leaves modes on; then every look at a tensor passes our mode, which lets it through.
+no_torch_function = torch._C.DisableTorchFunction
+
+
+class ThreadState(threading.local):
+    depth = 0  # inside so many recorded calls; only the outermost one is recorded
+    observed = False  # calls of this thread are recorded
+
+    def __init__(self):
+        self.modules = []  # names of the module calls that are running
+        self.backward = []  # names of the module backwards that are running
+
+
+class ModuleCall:
+    """One call of one module, from its inputs to the gradients of its inputs."""
+
+    __slots__ = ("name", "module_name", "backward_name", "epoch", "kept", "kept_backward", "parent", "stack", "inputs", "sources",
+                 "passed", "outputs", "arrived", "rerouted", "backward_done", "changes_inputs")  # fmt: skip
+
+    def __init__(self, path, number, epoch, module):
+        self.module_name = f"Module.{path}"
+        self.name = f"{self.module_name}.forward.{number}"
+        self.backward_name = f"{self.module_name}.backward.{number}"
+        self.epoch = epoch
+        self.changes_inputs = getattr(module, "inplace", False) is True
+        self.kept = self.kept_backward = self.rerouted = self.backward_done = False
+        self.parent = self.stack = None
+        self.inputs = self.sources = self.passed = self.outputs = ()
+        self.arrived = {}
+
+
+class Capture:
+    """One step being recorded. Calls may come from several threads."""
+
+    def __init__(self, config, recorder, device_stage=None, cut=None):
+        self.config = config
+        self.recorder = recorder
+        self.cut = cut
+        self.device_stage = device_stage
+        self.describer = Describer(device_stage=device_stage, cut=cut)
+        self.filter = Filter(config)
+        self.stacks = Stacks(recorder.stack)
+        self.local = ThreadState()
+        self.lock = threading.Lock()
+        self.on = False
+        self.failed = None  # called with an exception of ours, so that it never reaches the model
+        self.writes_data = config.task != "structure"
+        self.with_stacks = config.extra_info
+        self.with_construct = config.extra_info and config.level in ("L0", "mix")
+        self.forward_input = config.takes("forward") and config.takes("input")
+        self.forward_output = config.takes("forward") and config.takes("output")
+        self.backward_input = config.takes("backward") and config.takes("input")
+        self.backward_output = config.takes("backward") and config.takes("output")
+        self.parameter_gradients = not ("forward" in config.data_mode and "backward" not in config.data_mode)
+        self.tensor_list = tuple(config.tensor_list)
+        self.backward = Backward(self)
+        self.begin_step()
+
+    def begin_step(self):
+        self.epoch = getattr(self, "epoch", -1) + 1
+        self.counters = {}
+        self.num_calls = 0
+        self.known_parents = set()
+        self.filter.begin_step()
+        self.local.modules, self.local.backward = [], []
+
+    def end_step(self):
+        self.backward.end_step()
+        self.describer.storages.forget()
+        self.device_stage.forget()
+        self.begin_step()
+
+    # -- one API call
+
+    def call_api(self, family, api, prefix, function, args, kwargs):
+        local = self.local
+        local.depth = 1
+        try:
+            with self.lock:
+                number = self.counters.get(prefix, 0)
+                self.counters[prefix] = number + 1
+            base = f"{prefix}.{number}"
+            name = base + ".forward"
+            kept = self.filter.keeps_api(name, family, api)
+            stack = self._guarded(self._before_api, name, api, kept, args, kwargs)
+            result = function(*args, **kwargs)
+            self._guarded(self._after_api, name, api, family, kept, stack, args, kwargs, result)
+            if self.backward_input or self.backward_output:
+                if not (api in DROPOUTS and _dropout_is_off(args, kwargs)):
+                    self._guarded(self.backward.watch_api, base, family, api, result)
+            return result
+        finally:
+            local.depth = 0
+
+    def _before_api(self, name, api, kept, args, kwargs):
+        stack = self.stacks.current() if self.with_stacks and (kept or self.with_construct) else None
+        if kept and self.forward_input:
+            self._put_inputs(
+                name, MASKED_INPUTS.get(api, ()) if name.startswith("Distributed.") else (), args, kwargs, stack
+            )
+        elif kept and self.forward_output and stack is not None and not self.writes_data:
+            self.note_stack(name, stack)
+        return stack
+
+    def _after_api(self, name, api, family, kept, stack, args, kwargs, result):
+        if kept and self.forward_output:
+            if family == "Distributed":
+                self.put_collective_output(name, api, args, kwargs, stack)
+            else:
+                self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
+        elif kept and self.forward_input:
+            self.put(name, "{}", Values(), None, core.FINISH)
+        if self.with_construct:
+            self.note_parent(name, self._parent_of_forward(stack))
+
+    def _parent_of_forward(self, stack):
+        modules = self.local.modules
+        if modules:
+            return modules[-1]
+        role = stack.role if stack is not None and self.config.level == "mix" else None
+        if role is not None and role not in self.known_parents:
+            self.known_parents.add(role)
+            self.recorder.construct(role, None)
+        return role
+
+    def put_collective_output(self, name, api, args, kwargs, stack=None, flags=core.FINISH):
+        """A collective changes its arguments: they are its output."""
+        masked = MASKED_OUTPUTS.get(api, ())
+        values = Values()
+        items = [None if i in masked else value for i, value in enumerate(args)]
+        texts = [self.describer.text(value, values) for value in items]
+        texts += [self.describer.keyed(key, value, values) for key, value in kwargs.items()]
+        stack = None if self.forward_input else stack
+        self.put(name, '{"output":[' + ",".join(texts) + "]}", values, stack, flags | core.REPLACE | core.KEEP)
+
+    # -- one module call
+
+    def call_module(self, module, path, original, args, kwargs):
+        local = self.local
+        depth, local.depth = local.depth, 1
+        try:
+            with no_torch_function():
+                call = self._guarded(self._before_module, module, path, args, kwargs)
+                if call is None:
+                    call = ModuleCall(path, 0, self.epoch, module)
+                if torch.is_grad_enabled() and (self.backward_input or self.backward_output):
+                    args = self._guarded(self.backward.watch_module_inputs, call, args) or args
+        finally:
+            local.depth = depth
+        local.modules.append(call.name)
+        try:
+            result = original(module, *args, **kwargs)
+        except BaseException as error:
+            self._leave_module(call)
+            if type(error).__name__ == "_StopRecomputationError":  # checkpointing has what it wants: no output
+                self.quietly(self._after_module, call, module, None)
+            raise
+        self._leave_module(call)
+        depth, local.depth = local.depth, 1
+        try:
+            with no_torch_function():
+                self._guarded(self._after_module, call, module, result)
+                if torch.is_grad_enabled():
+                    if self.backward_input or self.backward_output:
+                        watched = self._guarded(self.backward.watch_module_output, call, result)
+                        result = result if watched is None else watched
+                    if self.parameter_gradients:
+                        self._guarded(self.backward.watch_parameters, call, module)
+        finally:
+            local.depth = depth
+        return result
+
+    def _before_module(self, module, path, args, kwargs):
+        with self.lock:
+            number = self.counters.get(path, 0)
+            self.counters[path] = number + 1
+        call = ModuleCall(path, number, self.epoch, module)
+        call.kept = self.filter.begin_module(call.name)
+        modules = self.local.modules
+        call.parent = modules[-1] if modules else None
+        call.stack = self.stacks.current() if self.with_stacks and call.kept else None
+        if call.kept and self.forward_input:
+            self._put_inputs(call.name, (), args, kwargs, call.stack)
+        return call
+
+    def _leave_module(self, call):
+        modules = self.local.modules
+        if call.name in modules:
+            modules.remove(call.name)
+
+    def _after_module(self, call, module, result):
+        if call.kept and self.forward_output:
+            values = Values()
+            own = [(key, value) for key, value in module._parameters.items() if value is not None]
+            if isinstance(result, tuple) and not isinstance(result, torch.Size):
+                output = ",".join([self.describer.text(value, values) for value in result])
+            else:
+                output = self.describer.text(result, values)
+            parameters = ",".join([f"{json.dumps(key)}:{self.describer.text(value, values)}" for key, value in own])
+            text = '{"output":[' + output + '],"parameters":{' + parameters + "}}"
+            stack = None if self.forward_input else call.stack
+            self.put(call.name, text, values, stack, core.FINISH | core.MOVE_TO_END)
+        elif call.kept and self.forward_input:
+            self.put(call.name, "{}", Values(), None, core.FINISH)
+        self.filter.end_module(call.name)
+        if self.with_construct:
+            self.note_parent(call.name, call.parent)
+
+    # -- puts
+
+    def _put_inputs(self, name, masked, args, kwargs, stack, flags=0):
+        values = Values()
+        describer = self.describer
+        if masked:
+            args = [None if i in masked else value for i, value in enumerate(args)]
+            kwargs = {key: None if key in masked else value for key, value in kwargs.items()}
+        positional = ",".join([describer.text(value, values) for value in args])
+        keywords = ",".join([f'"{key}":{describer.keyed(key, value, values)}' for key, value in kwargs.items()])
+        self.put(name, '{"input_args":[' + positional + '],"input_kwargs":{' + keywords + "}}", values, stack, flags)
+
+    def put_output(self, name, result, flags, stack=None, after=""):
+        values = Values()
+        if isinstance(result, tuple) and not isinstance(result, torch.Size):
+            text = ",".join([self.describer.text(value, values) for value in result])
+        else:
+            text = self.describer.text(result, values)
+        self.put(name, '{"output":[' + text + "]" + after + "}", values, stack, flags)
+
+    def put(self, name, text, values, stack, flags):
+        self.num_calls += 1
+        number = _NO_STACK if stack is None else stack.number
+        if not self.writes_data:
+            if stack is not None:
+                self.recorder.note_stack(name, number)
+            return 0
+        words = values.array()
+        if self.tensor_list and any(part in name for part in self.tensor_list):
+            _store_all(words)
+        seen = self.recorder.put(name, text, words, values.num_bytes, number, flags)
+        if values.drain:
+            self.device_stage.drain()
+        return seen
+
+    def drain(self):
+        """Completes what still waits on a device."""
+        self.quietly(self.device_stage.drain)
+
+    def note_stack(self, name, stack):
+        self.num_calls += 1
+        self.recorder.note_stack(name, stack.number)
+
+    def note_parent(self, name, parent):
+        self.recorder.construct(name, parent)
+
+    def quietly(self, function, *arguments):
+        """Runs a hook of ours: nothing it does to tensors is recorded, and its errors do not reach the model."""
+        local = self.local
+        depth, local.depth = local.depth, 1
+        try:
+            with no_torch_function():
+                return self._guarded(function, *arguments)
+        finally:
+            local.depth = depth
+
+    def _guarded(self, function, *arguments):
+        """Our own errors end up in a log, not in the model."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            self.failed(error)
+            return None
+
+
+def _store_all(words):
+    position = 0
+    while position < len(words):
+        words[position + 4] |= core.STORE
+        position += 6 + 2 * words[position + 5]
+
+
+def _dropout_is_off(args, kwargs):
+    probability = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+    return isinstance(probability, (int, float)) and probability == 0

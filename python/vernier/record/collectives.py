@@ -1,0 +1,87 @@
+"""Communication: a collective's output is its arguments once it is complete, which for asynchronous ones is at wait()."""
+
+import functools
+
+import torch.distributed as dist
+
+from . import core
+from .interpose import CodeSwap
+from .names import FAMILIES
+
+
+class Collectives:
+    def __init__(self, capture):
+        self._capture = capture
+        self._pending = {}  # id of a handle -> [handle, what to record when it is waited for]
+
+    def swaps(self):
+        """Functions to intercept while recording, and the handles' wait()."""
+        if not dist.is_available():
+            return []
+        found = []
+        for api in sorted(FAMILIES["Distributed"]):
+            function = getattr(dist, api, None) or getattr(dist.distributed_c10d, api, None)
+            if function is not None and hasattr(function, "__code__"):
+                found.append(CodeSwap(function, functools.partial(self._call, api)))
+        work = getattr(dist, "Work", None) or getattr(dist._distributed_c10d if hasattr(dist, "_distributed_c10d") else dist, "_Work", None)  # fmt: skip
+        if work is not None:
+            found.append(WaitWrap(work, self._waited))
+        return found
+
+    def _call(self, api, original, args, kwargs):
+        capture = self._capture
+        if capture.local.depth or not capture.on or not capture.local.observed:
+            return original(*args, **kwargs)
+        prefix = f"Distributed.{api}"
+        number = capture.counters.get(prefix, 0)
+        result = capture.call_api("Distributed", api, prefix, original, args, kwargs)
+        handles = [handle for handle in (result if isinstance(result, list) else [result]) if hasattr(handle, "wait")]
+        if handles:
+            pending = Pending(f"{prefix}.{number}.forward", api, args, kwargs, len(handles), capture.epoch)
+            for handle in handles:
+                self._pending[id(handle)] = (handle, pending)
+        return result
+
+    def _waited(self, handle):
+        found = self._pending.pop(id(handle), None)
+        if found is None:
+            return
+        pending = found[1]
+        pending.num_left -= 1
+        capture = self._capture
+        if pending.num_left == 0 and pending.epoch == capture.epoch and capture.forward_output:
+            capture.quietly(self._record, pending)
+
+    def _record(self, pending):
+        capture = self._capture
+        family_kept = capture.filter.passes_all or capture.filter.keeps_quietly(pending.name)
+        if family_kept:
+            capture.put_collective_output(pending.name, pending.api, pending.args, pending.kwargs)
+
+
+class Pending:
+    def __init__(self, name, api, args, kwargs, num_left, epoch):
+        self.name, self.api, self.args, self.kwargs = name, api, args, kwargs
+        self.num_left, self.epoch = num_left, epoch
+
+
+class WaitWrap:
+    """The class of handles, while recording: the handles themselves take no attributes."""
+
+    def __init__(self, work, waited):
+        self._work = work
+        self._original = original = work.wait
+
+        @functools.wraps(original)
+        def wait(handle, *args, **kwargs):
+            result = original(handle, *args, **kwargs)
+            waited(handle)
+            return result
+
+        self._wrapped = wait
+
+    def on(self):
+        self._work.wait = self._wrapped
+
+    def off(self):
+        self._work.wait = self._original

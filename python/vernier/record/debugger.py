@@ -1,0 +1,441 @@
+"""PrecisionDebugger: when to record, where to, and what surrounds it."""
+
+import atexit
+import os
+import shutil
+import sys
+import time
+import traceback
+
+from . import log
+from .config import read_config
+from .errors import RecordError, parameter_error
+
+
+class PrecisionDebugger:
+    """Records what a model computes. One per process: the first construction decides, later ones return it.
+
+    Call ``start(model)`` before the forward pass, ``stop()`` after what is to be recorded, ``step()`` at the end of each
+    iteration. ``config_path`` names a config.json (docs/record.md lists its keys); arguments given here win over it.
+    """
+
+    _instance = None
+
+    def __new__(cls, *args, **kwargs):
+        if PrecisionDebugger._instance is None:
+            return super().__new__(cls)
+        if args or kwargs:
+            log.warning("there is a PrecisionDebugger in this process already; the arguments of this one are ignored")
+        return PrecisionDebugger._instance
+
+    def __init__(self, config_path=None, task=None, dump_path=None, level=None, step=None):
+        if PrecisionDebugger._instance is not None:
+            return
+        overrides = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+        self._service = Service(config_path, overrides)
+        PrecisionDebugger._instance = self
+
+    @classmethod
+    def _of_process(cls):
+        if cls._instance is None:
+            raise RecordError(RecordError.USAGE, "there is no PrecisionDebugger yet; construct one first")
+        return cls._instance._service
+
+    @classmethod
+    def start(cls, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
+        """Opens recording. ``model`` is a module or a list of them; levels L0 and mix need it."""
+        cls._of_process().start(model, token_range, rank_id, scheduled_tokens)
+
+    @classmethod
+    def stop(cls):
+        """Closes recording; the files are complete, and the process is as it was before ``start()``."""
+        cls._of_process().stop()
+
+    @classmethod
+    def step(cls):
+        """Ends the step: numbering begins anew."""
+        cls._of_process().step()
+
+    @classmethod
+    def save(cls, variable, name, save_backward=True):
+        """Level debug: saves a value, and its gradient when that is computed."""
+        cls._of_process().save(variable, name, save_backward)
+
+    @classmethod
+    def set_init_step(cls, step):
+        """Steps are numbered from ``step`` on."""
+        if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+            raise parameter_error("step", step, "a whole number from 0")
+        service = cls._of_process()
+        service.first_step, service.loop = step, 0
+
+    @classmethod
+    def register_custom_api(cls, module, api, api_prefix=None):
+        """Also records ``module.api``, as ``{api_prefix}.{api}.{n}``."""
+        cls._of_process().register_custom_api(module, api, api_prefix)
+
+    @classmethod
+    def restore_custom_api(cls, module, api):
+        """Undoes ``register_custom_api``."""
+        cls._of_process().restore_custom_api(module, api)
+
+    @classmethod
+    def _forget(cls):
+        """Ends the debugger of this process, for tests."""
+        if cls._instance is not None:
+            cls._instance._service.close()
+            cls._instance = None
+
+
+def module_dump(module, name):
+    """Until ``module_dump_end()`` only this module is recorded, as ``Module.{name}.{Class}.forward.{n}``."""
+    PrecisionDebugger._of_process().module_dump(module, name)
+
+
+def module_dump_end():
+    """Ends ``module_dump()``; recording goes on as before it."""
+    PrecisionDebugger._of_process().module_dump_end()
+
+
+class Service:
+    def __init__(self, config_path, overrides):
+        self._config_path, self._overrides = config_path, overrides
+        self.config = read_config(config_path, overrides)
+        for note in self.config.notes:
+            log.warning(note)
+        self.first_step, self.loop = 0, 0
+        self._process = os.getpid()
+        self._recorder = self._capture = self._interposer = self._saver = None
+        self._folder = None
+        self._over = self._running = False
+        self._hint = None
+        self._custom = {}
+        self._errors = set()
+        self._token_handle = None
+        atexit.register(self.close)
+
+    @property
+    def current_step(self):
+        return self.first_step + self.loop
+
+    # -- start, stop, step
+
+    def start(self, model, token_range, rank_id, scheduled_tokens):
+        if self._over or os.getpid() != self._process or self.config.level == "debug":
+            return
+        self._reread()
+        models = _models(model, self.config.level in ("L0", "mix") or token_range is not None)
+        token_range = _token_range(token_range)
+        if self._running or not self._wanted(rank_id):
+            return
+        self._open()
+        if not self._cut_rows(scheduled_tokens):
+            return
+        self._interposer.add_models(models)
+        self._begin_folder(rank_id)
+        self._running = True
+        self._capture.on = token_range is None
+        self._interposer.on()
+        if token_range is not None:
+            self._token_handle = TokenRange(self._capture, models[0][1], token_range)
+
+    def stop(self):
+        if self._recorder is None or os.getpid() != self._process:
+            return
+        if self._running:
+            self._running = False
+            self._capture.on = False
+            self._interposer.off()
+            if self._token_handle is not None:
+                self._token_handle.remove()
+                self._token_handle = None
+        if self._folder is not None:
+            self._capture.drain()
+            self._finish(self._recorder.flush)
+            self._say_what_was_recorded()
+
+    def step(self):
+        if os.getpid() != self._process:
+            return
+        self.stop()
+        if self._recorder is not None and self._folder is not None:
+            self._capture.end_step()
+            self._saver.end_step()
+            self._finish(self._recorder.end)
+            self._folder = None
+        self.loop += 1
+        steps = self.config.step
+        if steps and self.current_step > max(steps) and not self._over:
+            self._over = True
+            log.info(f"all configured steps are recorded; see {self.config.dump_path}")
+
+    def save(self, variable, name, save_backward):
+        config = self.config
+        if config.level != "debug" or self._over or os.getpid() != self._process:
+            return
+        if config.step and self.current_step not in config.step:
+            return
+        self._open()
+        if self._folder is None:
+            self._begin_folder(None)
+        self._saver.save(variable, name, save_backward)
+
+    def close(self):
+        """At exit: what is pending is written."""
+        if os.getpid() != self._process or self._recorder is None:
+            return
+        self.stop()
+        self._capture.describer.storages.forget()
+        self._recorder.close()
+        self._recorder = None
+        self._over = True
+
+    # -- what to record
+
+    def _wanted(self, rank_id):
+        config = self.config
+        if config.dump_enable is False:
+            return False
+        if config.step:
+            if self.current_step > max(config.step):
+                if not self._over:
+                    log.info(f"all configured steps are recorded; see {config.dump_path}")
+                self._over = True
+                return False
+            if self.current_step not in config.step:
+                return False
+        if config.rank:
+            rank = _rank(rank_id)
+            return (0 if rank is None else rank) in config.rank
+        return True
+
+    def _reread(self):
+        """Dynamic mode: the file is looked at again when it has changed."""
+        if self.config.dump_enable is None or self._config_path is None:
+            return
+        try:
+            stat = os.stat(self._config_path)
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            if stamp == getattr(self, "_stamp", None):
+                return
+            self._stamp = stamp
+            enabled = self.config.dump_enable
+            fresh = read_config(self._config_path, self._overrides)
+        except (OSError, RecordError) as error:
+            log.warning(f"recording is off: {error}")
+            self.config.dump_enable = False
+            return
+        if fresh.dump_enable is None:
+            fresh.dump_enable = enabled
+        if vars(fresh) != vars(self.config):
+            self.config = fresh
+            self._release()
+
+    def _release(self):
+        """Lets go of everything that depends on the configuration."""
+        if self._recorder is not None:
+            if self._folder is not None:
+                self._capture.end_step()
+                self._finish(self._recorder.end)
+            self._capture.describer.storages.forget()
+            self._recorder.close()
+        self._recorder = self._capture = self._interposer = self._saver = self._folder = None
+
+    def _open(self):
+        if self._recorder is not None:
+            return
+        from . import session
+
+        self._recorder, self._capture, self._interposer, self._saver = session.make(self.config)
+        self._capture.failed = self._on_failure
+        for (module, api), prefix in self._custom.items():
+            self._interposer.add_custom(module, api, prefix)
+
+    def _cut_rows(self, scheduled_tokens):
+        if scheduled_tokens is None:
+            return True
+        whole = isinstance(scheduled_tokens, dict) and all(
+            isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in scheduled_tokens.values()
+        )
+        if not whole:
+            raise parameter_error(
+                "scheduled_tokens", scheduled_tokens, "a dict of request to a positive number of tokens"
+            )
+        request = self.config.request_id
+        if not request:
+            return True
+        if request not in scheduled_tokens:
+            log.warning(f"request {request!r} is not scheduled in step {self.current_step}; the step is skipped")
+            return False
+        self._capture.cut.set_rows(scheduled_tokens, request)
+        return True
+
+    # -- folders
+
+    def _begin_folder(self, rank_id):
+        rank = _rank(rank_id)
+        log.set_rank(rank)
+        config = self.config
+        leaf = f"proc{os.getpid()}" if rank is None else f"rank{rank}"
+        folder = os.path.join(config.dump_path, f"step{self.current_step}", leaf)
+        if self._folder == folder:
+            return
+        if self._folder is None:
+            self._make_way(folder)
+        is_debug = config.level == "debug"
+        stores = config.task == "tensor" or bool(config.tensor_list)
+        data_folder = os.path.join(folder, "dump_tensor_data") if stores else None
+        self._recorder.begin(
+            folder=os.path.abspath(folder),
+            file="debug.json" if is_debug else "dump.json",
+            header={"task": config.task, "level": config.level, "framework": "pytorch"},
+            dump_data_dir=data_folder,
+            stack=config.extra_info and not is_debug,
+            construct=config.extra_info and not is_debug,
+        )
+        self._folder = folder
+
+    def _make_way(self, folder):
+        try:
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            if not os.path.lexists(folder):
+                return
+            if not self.config.overwrite:
+                text = f"{folder} exists and overwrite is false; choose another dump_path or remove it"
+                raise RecordError(RecordError.FILE, text)
+            log.warning(f"{folder} exists; it is replaced by this recording")
+            old = f"{folder}.old{os.getpid()}"
+            os.rename(folder, old)
+            shutil.rmtree(old)
+        except OSError as error:
+            raise RecordError(RecordError.FILE, f"dump_path: {error.filename or folder}: {error.strerror}") from None
+
+    # -- ends
+
+    def _finish(self, call):
+        try:
+            call()
+        except Exception as error:
+            self._on_failure(error)
+
+    def _say_what_was_recorded(self):
+        totals = self._recorder.totals()
+        if self._capture.num_calls == 0 and self.config.level != "debug":
+            reason = {
+                "L0": "no module of the model was called between start() and stop()",
+                "mix": "neither a module of the model nor a torch API was called between start() and stop()",
+            }.get(self.config.level, "no torch API was called between start() and stop() that the settings let through")
+            log.warning(f"nothing was recorded in step {self.current_step}: {reason}")
+        elif totals["bytes_seen"]:
+            seen, stored, saved = (totals[f"bytes_{word}"] / 2**20 for word in ("seen", "stored", "saved"))
+            log.info(
+                f"{self._folder}: {seen:.1f} MiB of tensors seen, {stored:.1f} MiB stored in {totals['num_files']} files, "
+                f"{saved:.1f} MiB saved because they were stored already"
+            )
+
+    def _on_failure(self, error):
+        """An error of ours: said once for each kind, never raised into the model."""
+        key = (type(error).__name__, getattr(error, "key", ""))
+        if key in self._errors:
+            return
+        self._errors.add(key)
+        log.error(f"recording: {error}")
+        if self._folder is None:
+            return
+        try:
+            with open(os.path.join(self._folder, "dump_error_info.log"), "a", encoding="utf-8") as file:
+                lines = traceback.format_exception(type(error), error, error.__traceback__)
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {error}\n{''.join(lines)}\n")
+        except OSError:
+            pass  # the disk may be what failed
+
+    # -- custom functions
+
+    def register_custom_api(self, module, api, prefix):
+        if not callable(getattr(module, api, None)):
+            raise parameter_error("api", api, f"the name of a function of {getattr(module, '__name__', module)!r}")
+        self._custom[(module, api)] = prefix or getattr(module, "__name__", "Custom")
+        if self._interposer is not None:
+            self._interposer.add_custom(module, api, self._custom[(module, api)])
+
+    def restore_custom_api(self, module, api):
+        self._custom.pop((module, api), None)
+        if self._interposer is not None:
+            self._interposer.remove_custom(module, api)
+
+    # -- one module alone
+
+    def module_dump(self, module, name):
+        import torch
+
+        if not isinstance(module, torch.nn.Module):
+            raise parameter_error("module", type(module).__name__, "a torch.nn.Module")
+        if not isinstance(name, str) or not name:
+            raise parameter_error("name", name, "a non-empty text")
+        if self._running:
+            self._interposer.only_module(module, f"{name}.{type(module).__name__}")
+
+    def module_dump_end(self):
+        if self._running:
+            self._interposer.everything_again()
+
+
+class TokenRange:
+    """Recording is on from the a-th to the b-th call of the model."""
+
+    def __init__(self, capture, model, bounds):
+        self._count = -1
+        self._capture, self._bounds = capture, bounds
+        self._handle = model.register_forward_pre_hook(self._count_call)
+
+    def _count_call(self, module, args):
+        self._count += 1
+        self._capture.on = self._bounds[0] <= self._count <= self._bounds[1]
+
+    def remove(self):
+        self._handle.remove()
+
+
+def _rank(rank_id):
+    if rank_id is not None:
+        if not isinstance(rank_id, int) or isinstance(rank_id, bool) or rank_id < 0:
+            raise parameter_error("rank_id", rank_id, "a whole number from 0")
+        return rank_id
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdigit() else None
+
+
+def _models(model, needed):
+    """[(prefix, module)]; with several models their position is part of the names."""
+    import torch
+
+    if model is None:
+        if needed:
+            raise RecordError(
+                RecordError.PARAMETER, "model is missing: levels L0 and mix, and token_range, need start(model=...)"
+            )
+        return []
+    listed = isinstance(model, (list, tuple))
+    models = list(model) if listed else [model]
+    for item in models:
+        if not isinstance(item, torch.nn.Module) or isinstance(item, torch.jit.ScriptModule):
+            raise parameter_error(
+                "model", type(item).__name__, "a torch.nn.Module that is not scripted, or a list of them"
+            )
+    return [(f"{i}." if listed else "", item) for i, item in enumerate(models)]
+
+
+def _token_range(bounds):
+    if bounds is None:
+        return None
+    whole = (
+        isinstance(bounds, (list, tuple))
+        and len(bounds) == 2
+        and all(isinstance(bound, int) and not isinstance(bound, bool) for bound in bounds)
+    )
+    if not whole or not 0 <= bounds[0] <= bounds[1]:
+        raise parameter_error("token_range", bounds, "[a, b] with 0 <= a <= b")
+    return tuple(bounds)

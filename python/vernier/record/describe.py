@@ -1,0 +1,342 @@
+"""Python values as the json text of their descriptors; tensors as words for the recorder, who measures them."""
+
+import dataclasses
+import json
+import sys
+import zlib
+from array import array
+
+import torch
+
+from . import core
+
+_DEPTH_LIMIT = 400
+_quote = json.dumps
+_TENSOR_MARK = "\x01"
+_MEMORY_FORMATS = {
+    getattr(torch, name): name
+    for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
+    if hasattr(torch, name)
+}
+_PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter}
+if hasattr(torch.nn, "Buffer"):
+    _PLAIN_TENSORS.add(torch.nn.Buffer)
+_DTYPE_CODES = {
+    dtype: code
+    for dtype, code in (
+        (dtype, core.dtype_code(str(dtype))) for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
+    )
+    if code >= 0
+}
+_COMPLEX = {dtype for dtype in _DTYPE_CODES if dtype.is_complex}
+_ITEM_BYTES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _DTYPE_CODES}
+_storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
+
+
+class Storages:
+    """Identities of storages. A weak reference keeps torch from giving the same address to another one in a step."""
+
+    def __init__(self):
+        self._references = {}
+
+    def identity(self, tensor):
+        storage = _storage_of(tensor)
+        address = storage._cdata
+        if address not in self._references:
+            self._references[address] = storage._weak_ref()
+        return address
+
+    def forget(self):
+        for reference in self._references.values():
+            torch.UntypedStorage._free_weak_ref(reference)
+        self._references = {}
+
+
+class Values:
+    """The tensors of one put: words for the core, their total size, and what must stay alive until it is done."""
+
+    __slots__ = ("words", "num_bytes", "keep", "drain")
+
+    def __init__(self):
+        self.words, self.num_bytes, self.keep, self.drain = [], 0, [], False
+
+    def array(self):
+        return array("q", self.words)
+
+
+class Describer:
+    """``text(value, values)`` gives the descriptor; tensors in it are added to ``values``."""
+
+    def __init__(self, *, device_stage=None, cut=None, tensor_flags=0):
+        self.storages = Storages()
+        self._device_stage = device_stage
+        self._cut = cut
+        self._tensor_flags = tensor_flags
+        self._by_type = {
+            type(None): lambda value, values, depth: "null",
+            bool: lambda value, values, depth: '{"type":"bool","value":true}' if value else '{"type":"bool","value":false}',
+            int: lambda value, values, depth: '{"type":"int","value":%d}' % value,
+            float: lambda value, values, depth: '{"type":"float","value":%s}' % _quote(value),
+            str: lambda value, values, depth: '{"type":"str","value":%s}' % _quote(value),
+            torch.Tensor: self._tensor,
+            torch.nn.Parameter: self._tensor,
+            list: self._sequence,
+            tuple: self._sequence,
+            dict: self._mapping,
+            torch.Size: lambda value, values, depth: '{"type":"torch.Size","value":%s}' % _quote([int(n) for n in value]),
+            slice: lambda value, values, depth: '{"type":"slice","value":%s}' % _quote([_index(part) for part in (value.start, value.stop, value.step)]),
+            type(...): lambda value, values, depth: '{"type":"ellipsis","value":"..."}',
+            torch.dtype: lambda value, values, depth: '{"type":"torch.dtype","value":%s}' % _quote(str(value)),
+            torch.device: lambda value, values, depth: '{"type":"torch.device","value":%s}' % _quote(str(value)),
+            torch.layout: lambda value, values, depth: '{"type":"torch.layout","value":%s}' % _quote(str(value)),
+            torch.memory_format: self._memory_format,
+        }  # fmt: skip
+
+    @staticmethod
+    def code(dtype):
+        return _DTYPE_CODES[dtype]
+
+    def text(self, value, values, depth=0):
+        describe = self._by_type.get(type(value))
+        if describe is not None:
+            return describe(value, values, depth)
+        return self._other(value, values, depth)
+
+    def _sequence(self, value, values, depth):
+        if depth >= _DEPTH_LIMIT:
+            return "null"
+        return "[" + ",".join([self.text(item, values, depth + 1) for item in value]) + "]"
+
+    def _mapping(self, value, values, depth):
+        if depth >= _DEPTH_LIMIT:
+            return "null"
+        return "{" + ",".join([f"{_quote(str(key))}:{self.keyed(key, item, values, depth + 1)}" for key, item in value.items()]) + "}"  # fmt: skip
+
+    def keyed(self, key, value, values, depth=0):
+        if key == "device" and isinstance(value, (int, str)) and not isinstance(value, bool):
+            return '{"type":"torch.device","value":%s}' % _quote(value)
+        if key in ("dtype", "output_dtype") and not isinstance(value, torch.Tensor) and value is not None:
+            return '{"type":"torch.dtype","value":%s}' % _quote(str(value))
+        return self.text(value, values, depth)
+
+    @staticmethod
+    def _memory_format(value, values, depth):
+        return '{"type":"torch.memory_format","format":%s}' % _quote(_MEMORY_FORMATS.get(value, str(value)))
+
+    def _other(self, value, values, depth):
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, values, depth)
+        for kind, name in ((bool, "bool"), (int, None), (float, None), (str, None)):
+            if isinstance(value, kind):
+                plain = kind(value)
+                return '{"type":%s,"value":%s}' % (_quote(name or type(value).__name__), _quote(plain))
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._mapping(dict(zip(value._fields, value)), values, depth)
+        if isinstance(value, (list, tuple)):
+            return self._sequence(value, values, depth)
+        if isinstance(value, dict):
+            return self._mapping(value, values, depth)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+            return self._mapping(fields, values, depth)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.generic):
+            return _numpy_scalar(value)
+        if numpy is not None and isinstance(value, numpy.ndarray):
+            return self._numpy_array(numpy, value, values)
+        return self._distributed(value, values, depth) or (
+            "{}" if type(value).__module__.startswith("torch") else "null"
+        )
+
+    def _distributed(self, value, values, depth):
+        dist = sys.modules.get("torch.distributed")
+        if dist is None or not dist.is_available():
+            return None
+        if isinstance(value, getattr(dist, "ProcessGroup", ())):
+            return group_text(value)
+        if isinstance(value, dist.ReduceOp) or type(value).__name__ == "RedOpType":
+            return '{"type":"torch.distributed.ReduceOp","value":%s}' % _quote(reduce_name(dist, value))
+        if isinstance(value, getattr(dist, "P2POp", ())):
+            fields = (
+                ("class_type", _quote("torch.distributed.P2POp")),
+                ("tensor", self.text(value.tensor, values, depth + 1)),
+                ("op", _quote(getattr(value.op, "__name__", str(value.op)))),
+                ("peer", _quote(value.peer)),
+                ("tag", _quote(value.tag)),
+                ("group_id", _quote(group_identity(group_ranks(value.group)))),
+            )
+            return "{" + ",".join(f'"{name}":{text}' for name, text in fields) + "}"
+        return None
+
+    # -- tensors
+
+    def _tensor(self, tensor, values, depth):
+        if self._cut is not None:
+            tensor = self._cut(tensor)
+            values.keep.append(tensor)
+        try:
+            code = _DTYPE_CODES.get(tensor.dtype)
+            if (
+                code is None
+                or not tensor.is_cpu
+                or type(tensor) not in _PLAIN_TENSORS
+                or tensor.layout is not torch.strided
+            ):
+                return self._unusual_tensor(tensor, values)
+            if tensor.is_neg() or (tensor.dtype in _COMPLEX and tensor.is_conj()):
+                tensor = tensor.detach().resolve_conj().resolve_neg()
+                values.keep.append(tensor)
+            self._add_words(tensor, code, values, core.REQUIRES_GRAD if tensor.requires_grad else 0)
+            return _TENSOR_MARK
+        except (
+            RuntimeError,
+            NotImplementedError,
+            AttributeError,
+            TypeError,
+        ):  # no memory to look at: fake, batched, ...
+            return self._without_data(tensor, values)
+
+    def _add_words(self, tensor, code, values, flags):
+        shape = tensor.shape
+        words = values.words
+        try:
+            version = tensor._version
+            identity = self.storages.identity(tensor)
+        except RuntimeError:  # inference tensors do not tell when they change
+            identity = version = 0
+        address = tensor.data_ptr()
+        words += (address, identity, version, code, flags | self._tensor_flags, len(shape))
+        words += shape
+        words += tensor.stride()
+        values.num_bytes += tensor.numel() * _ITEM_BYTES[tensor.dtype]
+
+    def _unusual_tensor(self, tensor, values):
+        name = type_name(tensor)
+        if name.endswith(".DTensor"):
+            return self._dtensor(tensor, values, name)
+        if type(tensor) not in _PLAIN_TENSORS and "FakeTensor" not in name and not _is_wrapper(tensor):
+            plain = tensor.detach().as_subclass(torch.Tensor)
+            if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
+                values.keep.append(plain)
+                flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
+                self._add_words(plain, _DTYPE_CODES[plain.dtype], values, flags)
+                return _TENSOR_MARK + _extras(name, tensor)
+        on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
+        if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:
+            return self._device_stage.text(tensor, values, self)
+        return self._without_data(tensor, values)
+
+    def _dtensor(self, tensor, values, name):
+        local = tensor.to_local().detach()
+        values.keep.append(local)
+        after = {
+            "device_mesh": tensor.device_mesh.mesh.tolist(),
+            "placements": [_placement(p) for p in tensor.placements],
+        }
+        mark = self._tensor(local, values, 0)
+        if mark != _TENSOR_MARK:
+            return mark
+        return _TENSOR_MARK + _quote({"type": name, "after": after})
+
+    @staticmethod
+    def _without_data(tensor, values):
+        try:
+            shape = [int(size) for size in tensor.shape]
+        except (RuntimeError, TypeError):  # nested or symbolic: the sizes are not numbers
+            shape = []
+        dtype = _DTYPE_CODES.get(tensor.dtype, -1)
+        flags = core.NO_DATA | (core.REQUIRES_GRAD if tensor.requires_grad else 0)
+        values.words += (0, 0, 0, dtype, flags, len(shape), *shape, *([0] * len(shape)))
+        return _TENSOR_MARK + _extras(type_name(tensor), tensor)
+
+    def _numpy_array(self, numpy, value, values):
+        code = core.dtype_code(value.dtype.name)
+        plain = value if value.dtype.isnative and all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides) else None  # fmt: skip
+        plain = plain if plain is not None or code < 0 else numpy.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))  # fmt: skip
+        extras = _quote({"type": "numpy.ndarray", "dtype": str(value.dtype), "plain": True})
+        if code < 0 or plain is None:
+            values.words += (0, 0, 0, -1, core.NO_DATA, value.ndim, *value.shape, *([0] * value.ndim))
+            return _TENSOR_MARK + extras
+        values.keep.append(plain)
+        address = plain.__array_interface__["data"][0]
+        strides = [stride // plain.itemsize for stride in plain.strides]
+        values.words += (address, 0, 0, code, self._tensor_flags, plain.ndim, *plain.shape, *strides)
+        values.num_bytes += plain.nbytes
+        return _TENSOR_MARK + extras
+
+
+def _extras(name, tensor):
+    return _quote({"type": name, "dtype": str(tensor.dtype)})
+
+
+def _is_wrapper(tensor):
+    """Batched and gradient-tracking tensors of torch.func have no memory of their own."""
+    functorch = getattr(torch._C, "_functorch", None)
+    return functorch is not None and hasattr(functorch, "is_functorch_wrapped_tensor") and functorch.is_functorch_wrapped_tensor(tensor)  # fmt: skip
+
+
+def type_name(tensor):
+    kind = type(tensor)
+    if kind in _PLAIN_TENSORS:
+        functorch = getattr(torch._C, "_functorch", None)
+        if functorch is not None and hasattr(functorch, "is_batchedtensor"):
+            if functorch.is_batchedtensor(tensor):
+                return "BatchedTensor"
+            if functorch.is_gradtrackingtensor(tensor):
+                return "GradTrackingTensor"
+        return "torch.Tensor"
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _placement(placement):
+    name = type(placement).__name__
+    if "Shard" in name:
+        return {"Shard": {"dim": placement.dim}}
+    if "Partial" in name:
+        return {"Partial": {"reduce_op": str(getattr(placement, "reduce_op", ""))}}
+    return {"Replicate": {}}
+
+
+def _index(part):
+    return None if part is None else int(part)
+
+
+def _numpy_scalar(value):
+    plain = value.item()
+    if isinstance(plain, (bool, int, float, str)):
+        return '{"type":%s,"value":%s}' % (_quote(type(value).__name__), _quote(plain))
+    return '{"type":%s,"value":%s}' % (_quote(type(value).__name__), _quote(str(value)))
+
+
+# -- process groups
+
+
+def group_ranks(group):
+    dist = torch.distributed
+    try:
+        return list(dist.get_process_group_ranks(group if group is not None else dist.group.WORLD))
+    except (AttributeError, RuntimeError, KeyError, ValueError):
+        mapping = getattr(dist.distributed_c10d, "_pg_group_ranks", {})
+        if group in mapping:
+            return sorted(mapping[group])
+        return list(range(dist.get_world_size()))
+
+
+def group_identity(ranks):
+    return f"{zlib.crc32(str(ranks).encode()):08x}"
+
+
+def group_text(group):
+    ranks = group_ranks(group)
+    fields = {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_identity(ranks)}
+    return _quote(fields)
+
+
+def reduce_name(dist, operation):
+    shown = str(operation)
+    if shown.startswith("RedOpType."):
+        return shown
+    for name in ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG", "PREMUL_SUM"):
+        if hasattr(dist.ReduceOp, name) and operation == getattr(dist.ReduceOp, name):
+            return f"RedOpType.{name}"
+    return shown if shown.startswith("<") is False else "RedOpType.UNUSED"

@@ -1,0 +1,165 @@
+"""Tensors on an accelerator: statistics stay there as small tensors and come to the host together; contents are copied
+through pinned memory on a stream of their own. Nothing here waits for the device before drain()."""
+
+from array import array
+
+import torch
+
+from . import core
+
+_MANY_SLOTS = 16384  # statistics of so many tensors wait on the device at most
+_COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
+_NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
+_16_BIT = (torch.float16, torch.bfloat16)
+
+
+class DeviceStage:
+    def __init__(self, recorder, config):
+        self._recorder = recorder
+        self._copies = config.task == "tensor" or config.summary_mode != "statistics" or bool(config.tensor_list)
+        self._high = config.precision == "high"
+        self._next_slot = 1
+        self._known = {}  # what a tensor is and its version -> its numbers
+        self._waiting = []  # (slot, numbers), to be fetched
+        self._copying = []  # (slot, host copy, event)
+        self._copying_bytes = 0
+        self._streams = {}
+
+    def text(self, tensor, values, describer):
+        slot = self._next_slot
+        self._next_slot += 1
+        flags = core.DEFERRED | (core.REQUIRES_GRAD if tensor.requires_grad else 0)
+        code = describer.code(tensor.dtype)
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        tensor = tensor.detach()
+        if self._copies:
+            flags |= core.COPY_FOLLOWS
+            self._copy(slot, tensor)
+        else:
+            try:
+                key = (
+                    describer.storages.identity(tensor),
+                    tensor._version,
+                    tensor.data_ptr(),
+                    shape,
+                    strides,
+                    tensor.dtype,
+                )
+            except RuntimeError:  # an inference tensor does not tell when it changes
+                key = None
+            numbers = self._known.get(key)
+            if numbers is None:
+                numbers = self._reduce(tensor)
+                if key is not None:
+                    self._known[key] = numbers
+            self._waiting.append((slot, numbers))
+        values.words += (slot, 0, 0, code, flags, len(shape), *shape, *strides)
+        values.drain = len(self._waiting) >= _MANY_SLOTS
+        return "\x01"
+
+    # -- statistics
+
+    def _reduce(self, tensor):
+        """(kinds, small tensors) by the rules for Max, Min, Mean and Norm."""
+        if tensor.numel() == 0 or tensor.element_size() == 1 and tensor.dtype.is_floating_point:
+            return (_NONE,) * 4, ()
+        dtype = tensor.dtype
+        if dtype is torch.bool:
+            return (_BOOL, _BOOL, _NONE, _NONE), (tensor.any(), tensor.all())
+        if tensor.dim() == 0 and not dtype.is_complex:
+            kind = _DOUBLE if dtype.is_floating_point else _INT
+            return (kind,) * 4, (tensor,) * 4
+        if dtype.is_complex:
+            size = tensor.abs()
+            low, high = torch.aminmax(size)
+            return (_DOUBLE, _DOUBLE, _DOUBLE, _NONE), (high, low, size.mean())
+        low, high = torch.aminmax(tensor)
+        if dtype.is_floating_point and (dtype is not torch.float64 or self._high):
+            wide = tensor.double() if self._high else tensor
+            mean, norm = wide.mean(), torch.linalg.vector_norm(wide)
+            return (_DOUBLE,) * 4, (high, low, mean, norm)
+        kind = _DOUBLE if dtype.is_floating_point else _INT
+        if self._high:
+            wide = tensor.double()
+            return (kind, kind, _DOUBLE, _DOUBLE), (high, low, wide.mean(), torch.linalg.vector_norm(wide))
+        return (kind, kind, _NONE, _NONE), (high, low)
+
+    def drain(self):
+        """Brings everything to the host and completes the records that wait for it."""
+        self._finish_copies()
+        if not self._waiting:
+            return
+        fetched = _fetch([numbers for _, numbers in self._waiting])
+        slots, values, kinds = array("q"), array("q"), bytearray()
+        for slot, numbers in self._waiting:
+            bits = fetched[id(numbers)]
+            slots.append(slot)
+            values.extend(bits)
+            kinds.extend(numbers[0])
+        self._recorder.fill(slots, values, kinds)
+        self._waiting = []
+
+    def forget(self):
+        self._known = {}
+
+    # -- contents
+
+    def _copy(self, slot, tensor):
+        if self._copying_bytes > _COPY_BYTES:
+            self._finish_copies()
+        if tensor.device.type != "cuda":
+            self._hand_over(slot, tensor.cpu())
+            return
+        stream = self._streams.get(tensor.device)
+        if stream is None:
+            stream = self._streams[tensor.device] = torch.cuda.Stream(tensor.device)
+        # The layout is kept: the core reads it in logical order.
+        host = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, pin_memory=True) if _is_dense(tensor) else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)  # fmt: skip
+        stream.wait_stream(torch.cuda.current_stream(tensor.device))
+        with torch.cuda.stream(stream):
+            host.copy_(tensor, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(stream)
+        # What the model does next on its stream may change the tensor in place.
+        torch.cuda.current_stream(tensor.device).wait_event(event)
+        tensor.record_stream(stream)
+        self._copying.append((slot, host, event))
+        self._copying_bytes += host.numel() * host.element_size()
+
+    def _finish_copies(self):
+        waiting, self._copying, self._copying_bytes = self._copying, [], 0
+        for slot, host, event in waiting:
+            event.synchronize()
+            self._hand_over(slot, host)
+
+    def _hand_over(self, slot, host):
+        code = core.dtype_code(str(host.dtype))
+        shape = tuple(host.shape)
+        words = array("q", (host.data_ptr(), 0, 0, code, 0, len(shape), *shape, *host.stride()))
+        self._recorder.fill_tensor(slot, words)
+
+
+def _is_dense(tensor):
+    return (
+        torch._C._has_storage(tensor) and tensor.numel() == tensor.untyped_storage().nbytes() // tensor.element_size()
+    )
+
+
+def _fetch(many):
+    """{id(numbers): four words of bits} with one transfer for each device and kind of number."""
+    groups, places = {}, []
+    for numbers in {id(numbers): numbers for numbers in many}.values():
+        for position, small in enumerate(numbers[1]):
+            whole = not small.dtype.is_floating_point
+            wide = small.long() if whole else small.double()
+            group = groups.setdefault((small.device, whole), [])
+            places.append((id(numbers), position, (small.device, whole), len(group)))
+            group.append(wide.reshape(()))
+    lists = {}
+    for key, group in groups.items():
+        together = torch.stack(group)
+        lists[key] = (together if key[1] else together.view(torch.int64)).cpu().tolist()
+    fetched = {id(numbers): [0] * 4 for numbers in many}
+    for identity, position, key, index in places:
+        fetched[identity][position] = lists[key][index]
+    return fetched

@@ -1,0 +1,324 @@
+"""How calls are noticed, and how the process is put back as it was.
+
+Functions of C arrive at a torch function mode. Python functions would arrive there with their arguments rearranged by
+torch, so for these the code object is exchanged while recording: the function stays the same object, wherever it was
+imported to. Operators reach the mode under other names (`x + y` as `add`), so Tensor's operator methods are wrapped.
+Modules are seen in `nn.Module.__call__`; nothing is attached to them, so they pickle and copy as ever.
+"""
+
+import functools
+import threading
+import types
+import weakref
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_push = torch.overrides._push_mode
+_pop = torch.overrides._pop_mode
+_HEAD_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+class ApiMode(TorchFunctionMode):
+    """Sees every call of torch's C functions, and of Python functions that nobody asked for."""
+
+    def __init__(self, capture, tables):
+        super().__init__()
+        self._capture = capture
+        self._native = tables.native
+        self._namespaces = tables.namespaces
+        self._prefixes = {function: f"{family}.{api}" for function, (family, api) in tables.native.items()}
+
+    def __torch_function__(self, func, types_, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        capture = self._capture
+        if capture.local.depth or not capture.on:
+            return func(*args, **kwargs)
+        try:
+            found = self._native.get(func)
+        except TypeError:  # not hashable
+            found = None
+        if found is not None:
+            return capture.call_api(found[0], found[1], self._prefixes[func], func, args, kwargs)
+        if isinstance(func, types.FunctionType):
+            with self:
+                return body_of(func)(*args, **kwargs)
+        named = self._custom(func)
+        if named is not None:
+            return capture.call_api(named[0], named[1], f"{named[0]}.{named[1]}", func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _custom(self, func):
+        """(family, api) of an operator under torch.ops that is to be recorded."""
+        qualified = getattr(func, "_qualified_op_name", None)
+        if not isinstance(qualified, str):
+            return None
+        namespace, _, api = qualified.partition("::")
+        family = self._namespaces.get(namespace)
+        return None if family is None else (family, api)
+
+
+_bodies = {}
+
+
+def body_of(function):
+    """The same function without the check at its head that leads to the mode: what it calls is seen instead."""
+    body = _bodies.get(function)
+    if body is None:
+        inner = getattr(function, "__wrapped__", function)
+        if not isinstance(inner, types.FunctionType):
+            return function
+        scope = dict(inner.__globals__)
+        scope.update((name, _never) for name in _HEAD_CHECKS if name in scope)
+        body = types.FunctionType(inner.__code__, scope, inner.__name__, inner.__defaults__, inner.__closure__)
+        body.__kwdefaults__ = inner.__kwdefaults__
+        _bodies[function] = body
+    return body
+
+
+def _never(*_):
+    return False
+
+
+class CodeSwap:
+    """Sends the calls of a Python function to ``handler(original, args, kwargs)`` without replacing the function."""
+
+    def __init__(self, function, handler):
+        self._function = function
+        self._code = function.__code__
+        original = types.FunctionType(
+            self._code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        original.__kwdefaults__ = function.__kwdefaults__
+        self._swapped = _trampoline(functools.partial(handler, original), len(self._code.co_freevars), self._code)
+
+    def on(self):
+        self._function.__code__ = self._swapped
+
+    def off(self):
+        self._function.__code__ = self._code
+
+
+def _trampoline(target, num_free, like):
+    """A code object that calls ``target(args, kwargs)`` and has as many free variables as the one it stands for."""
+    lines = ["def outer():"]
+    lines += [f"    v{i} = None" for i in range(num_free)]
+    lines += ["    def trampoline(*args, **kwargs):"]
+    lines += [f"        v{i}" for i in range(num_free)]
+    lines += ["        call = '__target__'", "        return call(args, kwargs)", "    return trampoline"]
+    scope = {}
+    exec(compile("\n".join(lines), __file__, "exec"), scope)  # our own text, nothing from outside
+    code = scope["outer"]().__code__
+    constants = tuple(target if constant == "__target__" else constant for constant in code.co_consts)
+    return code.replace(co_consts=constants, co_freevars=like.co_freevars, co_name=like.co_name)
+
+
+class OperatorWraps:
+    """Tensor's operator methods: `x + y` is recorded as __add__, not as the add it ends in."""
+
+    def __init__(self, names, handler):
+        self._wrapped, self._before = {}, {}
+        for name in names:
+            original = getattr(torch.Tensor, name)
+            self._before[name] = torch.Tensor.__dict__.get(name)
+            self._wrapped[name] = self._wrap(original, handler, name)
+
+    @staticmethod
+    def _wrap(original, handler, name):
+        def operator(self, *others):
+            return handler(name, original, (self, *others), {})
+
+        return functools.wraps(original, assigned=("__name__", "__qualname__", "__doc__"), updated=())(operator)
+
+    def on(self):
+        for name, method in self._wrapped.items():
+            setattr(torch.Tensor, name, method)
+
+    def off(self):
+        for name, before in self._before.items():
+            if before is None:
+                delattr(torch.Tensor, name)
+            else:
+                setattr(torch.Tensor, name, before)
+
+
+class AttributeWrap:
+    """A function the user has registered, replaced in its module while recording."""
+
+    def __init__(self, owner, name, handler, prefix):
+        self._owner, self._name = owner, name
+        self._original = original = getattr(owner, name)
+
+        @functools.wraps(original, updated=())
+        def wrapped(*args, **kwargs):
+            return handler(prefix, name, original, args, kwargs)
+
+        self._wrapped = wrapped
+
+    def on(self):
+        setattr(self._owner, self._name, self._wrapped)
+
+    def off(self):
+        setattr(self._owner, self._name, self._original)
+
+
+class Interposer:
+    """Everything that is in place between start() and stop()."""
+
+    def __init__(self, capture, level, tables, collectives=None):
+        self._capture = capture
+        self._names = {}  # id of a module -> (weak reference, path and class)
+        self._swaps, self._operators, self._mode, self._dispatch = [], None, None, None
+        self._with_modules = level in ("L0", "mix")
+        self._original_call = None
+        if level in ("L1", "mix"):
+            self._mode = ApiMode(capture, tables)
+            self._operators = OperatorWraps(tables.operators, self._operator)
+            for function, family, api in tables.python:
+                handler = functools.partial(self._python_function, family, api, f"{family}.{api}")
+                self._swaps.append(CodeSwap(function, handler))
+            if collectives is not None:
+                self._swaps += collectives.swaps()
+        if level == "L2":
+            from .operators import OperatorMode
+
+            self._dispatch = OperatorMode(capture)
+        self._thread = None
+        self._is_on = False
+        self._alone, self._custom = None, {}
+
+    # -- on and off
+
+    def add_models(self, models):
+        for prefix, model in models:
+            for path, module in model.named_modules():
+                if module is model or _is_skipped(module) or id(module) in self._names:
+                    continue
+                full = f"{prefix}{path}.{type(module).__name__}"
+                self._names[id(module)] = (weakref.ref(module), full)
+
+    def on(self):
+        self._is_on = True
+        self._thread = threading.get_ident()
+        self._capture.local.observed = True
+        if self._with_modules and self._original_call is None:
+            self._original_call = torch.nn.Module.__call__
+            torch.nn.Module.__call__ = self._module_call()
+        for swap in self._swaps:
+            swap.on()
+        if self._operators is not None:
+            self._operators.on()
+        if self._mode is not None:
+            _push(self._mode)
+        if self._dispatch is not None:
+            self._dispatch.__enter__()
+
+    def off(self):
+        self._is_on = False
+        if self._dispatch is not None:
+            self._dispatch.__exit__(None, None, None)
+        if self._mode is not None and self._thread == threading.get_ident():
+            _remove_mode(self._mode)
+        if self._operators is not None:
+            self._operators.off()
+        for swap in self._swaps:
+            swap.off()
+        if self._original_call is not None:
+            torch.nn.Module.__call__ = self._original_call
+            self._original_call = None
+        self._capture.local.observed = False
+
+    def only_module(self, module, full_name):
+        """Nothing but this module is seen until everything_again()."""
+        if id(module) in self._names or self._alone is not None:
+            return
+        self.off()
+        self._alone = (self._names, self._mode, self._operators, self._swaps, self._with_modules)
+        self._names = {id(module): (weakref.ref(module), full_name)}
+        self._mode, self._operators, self._swaps, self._with_modules = None, None, [], True
+        self.on()
+
+    def everything_again(self):
+        if self._alone is None:
+            return
+        self.off()
+        self._names, self._mode, self._operators, self._swaps, self._with_modules = self._alone
+        self._alone = None
+        self.on()
+
+    def add_custom(self, module, api, prefix):
+        """Records ``module.api`` too; its attribute is replaced while recording."""
+        self.remove_custom(module, api)
+        self._custom[(id(module), api)] = wrap = AttributeWrap(module, api, self._custom_function, prefix)
+        self._swaps.append(wrap)
+        if self._is_on:
+            wrap.on()
+
+    def remove_custom(self, module, api):
+        wrap = self._custom.pop((id(module), api), None)
+        if wrap is not None:
+            self._swaps.remove(wrap)
+            if self._is_on:
+                wrap.off()
+
+    # -- calls
+
+    def _custom_function(self, prefix, api, original, args, kwargs):
+        capture = self._capture
+        local = capture.local
+        if local.depth or not capture.on or not local.observed:
+            return original(*args, **kwargs)
+        return capture.call_api("Custom", api, f"{prefix}.{api}", original, args, kwargs)
+
+    def _python_function(self, family, api, prefix, original, args, kwargs):
+        capture = self._capture
+        local = capture.local
+        if local.depth or not capture.on or not local.observed:
+            return original(*args, **kwargs)
+        return capture.call_api(family, api, prefix, original, args, kwargs)
+
+    def _operator(self, name, original, args, kwargs):
+        capture = self._capture
+        local = capture.local
+        if local.depth or not capture.on or not local.observed:
+            return original(*args, **kwargs)
+        return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs)
+
+    def _module_call(self):
+        capture, names, original, mode = self._capture, self._names, self._original_call, self._mode
+
+        def __call__(module, *args, **kwargs):
+            found = names.get(id(module))
+            if found is None or found[0]() is not module or not capture.on or torch._C._get_tracing_state():
+                return original(module, *args, **kwargs)
+            local = capture.local
+            if local.observed:
+                return capture.call_module(module, found[1], original, args, kwargs)
+            # A part of the model that runs in a thread of its own, as DataParallel's replicas do.
+            local.observed = True
+            if mode is not None:
+                _push(mode)
+            try:
+                return capture.call_module(module, found[1], original, args, kwargs)
+            finally:
+                local.observed = False
+                if mode is not None:
+                    _remove_mode(mode)
+
+        return __call__
+
+
+def _remove_mode(mode):
+    """Takes our mode out of this thread's stack, wherever user code has left it."""
+    above = []
+    while torch._C._len_torch_function_stack() > 0:
+        top = _pop()
+        if top is mode:
+            break
+        above.append(top)
+    for other in reversed(above):
+        _push(other)
+
+
+def _is_skipped(module):
+    return isinstance(module, torch.jit.ScriptModule) or type(module).__name__ == "FullyShardedDataParallel"

@@ -1,0 +1,39 @@
+"""Lines on standard output: time, process, rank, level, text."""
+
+import os
+import sys
+import time
+
+_LEVELS = {"DEBUG": 0, "INFO": 1, "WARNING": 2, "ERROR": 3}
+_rank = None
+
+
+def set_rank(rank):
+    global _rank
+    _rank = rank
+
+
+def _threshold():
+    text = os.environ.get("VERNIER_LOG_LEVEL", os.environ.get("MSPROBE_LOG_LEVEL", "1"))
+    return int(text) if text.isdigit() else 1
+
+
+def write(level, text):
+    if _LEVELS[level] >= _threshold():
+        rank = "" if _rank is None else f" [rank {_rank}]"
+        print(
+            f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({os.getpid()}){rank} [{level}] {text}", file=sys.stdout, flush=True
+        )
+
+
+def info(text):
+    if _rank in (None, 0):
+        write("INFO", text)
+
+
+def warning(text):
+    write("WARNING", text)
+
+
+def error(text):
+    write("ERROR", text)

@@ -1,0 +1,30 @@
+"""Puts a recording together. Imported when recording begins, so that `import vernier` does not import torch."""
+
+import torch
+
+from . import core, names
+from .capture import Capture
+from .collectives import Collectives
+from .cut import Cut
+from .device import DeviceStage
+from .interpose import Interposer
+from .saver import Saver
+
+
+def make(config):
+    """(recorder, capture, interposer, saver) for these settings."""
+    recorder = core.Recorder(
+        summary=config.summary_mode,
+        precision=config.precision,
+        tensors=config.task == "tensor",
+        dedup=config.dedup,
+        staging_bytes=config.staging_bytes,
+        min_free_bytes=config.min_free_space,
+    )
+    cut = Cut(config.slice) if config.slice or config.request_id else None
+    stage = DeviceStage(recorder, config)
+    capture = Capture(config, recorder, stage, cut)
+    interposer = Interposer(
+        capture, config.level, names.Tables(torch, config.custom_op_namespaces), Collectives(capture)
+    )
+    return recorder, capture, interposer, Saver(capture)
