@@ -1,5 +1,7 @@
 """What is recorded of each call: names, numbers, parents, and what goes to the core before and after it."""
 
+import collections
+import itertools
 import json
 import threading
 
@@ -27,6 +29,7 @@ no_torch_function = torch._C.DisableTorchFunction
 class ThreadState(threading.local):
     depth = 0  # inside so many recorded calls; only the outermost one is recorded
     observed = False  # calls of this thread are recorded
+    last_name = None  # of the call that was recorded last
 
     def __init__(self):
         self.modules = []  # names of the module calls that are running
@@ -54,16 +57,15 @@ class ModuleCall:
 class Capture:
     """One step being recorded. Calls may come from several threads."""
 
-    def __init__(self, config, recorder, device_stage=None, cut=None):
+    def __init__(self, config, recorder, device_stage, cut=None, keep_tensors=False):
         self.config = config
         self.recorder = recorder
         self.cut = cut
         self.device_stage = device_stage
-        self.describer = Describer(device_stage=device_stage, cut=cut)
+        self.describer = Describer(device_stage=device_stage, cut=cut, keep_tensors=keep_tensors)
         self.filter = Filter(config)
         self.stacks = Stacks(recorder.stack)
         self.local = ThreadState()
-        self.lock = threading.Lock()
         self.on = False
         self.failed = None  # called with an exception of ours, so that it never reaches the model
         self.writes_data = config.task != "structure"
@@ -73,6 +75,7 @@ class Capture:
         self.forward_output = config.takes("forward") and config.takes("output")
         self.backward_input = config.takes("backward") and config.takes("input")
         self.backward_output = config.takes("backward") and config.takes("output")
+        self.takes_backward = self.backward_input or self.backward_output
         self.parameter_gradients = not ("forward" in config.data_mode and "backward" not in config.data_mode)
         self.tensor_list = tuple(config.tensor_list)
         self.backward = Backward(self)
@@ -80,7 +83,8 @@ class Capture:
 
     def begin_step(self):
         self.epoch = getattr(self, "epoch", -1) + 1
-        self.counters = {}
+        self.counters = collections.defaultdict(itertools.count)
+        self._kept = {}  # by prefix, where that decides
         self.num_calls = 0
         self.known_parents = set()
         self.filter.begin_step()
@@ -95,45 +99,53 @@ class Capture:
     # -- one API call
 
     def call_api(self, family, api, prefix, function, args, kwargs):
+        """Calls ``function`` and records it. Whatever goes wrong on our side is reported, not raised."""
         local = self.local
         local.depth = 1
         try:
-            with self.lock:
-                number = self.counters.get(prefix, 0)
-                self.counters[prefix] = number + 1
-            base = f"{prefix}.{number}"
-            name = base + ".forward"
-            kept = self.filter.keeps_api(name, family, api)
-            stack = self._guarded(self._before_api, name, api, kept, args, kwargs)
+            base = f"{prefix}.{next(self.counters[prefix])}"  # taken once, so threads cannot mix their numbers
+            local.last_name = name = base + ".forward"
+            kept = self._kept.get(prefix)
+            if kept is None:
+                kept = self._decide(name, family, api, prefix)
+            stack = None
+            try:
+                if self.with_stacks and (kept or self.with_construct):
+                    stack = self.stacks.current()
+                if kept and self.forward_input:
+                    masked = MASKED_INPUTS.get(api, ()) if family == "Distributed" else ()
+                    self._put_inputs(name, masked, args, kwargs, stack)
+            except Exception as error:
+                self.failed(error)
             result = function(*args, **kwargs)
-            self._guarded(self._after_api, name, api, family, kept, stack, args, kwargs, result)
-            if self.backward_input or self.backward_output:
-                if not (api in DROPOUTS and _dropout_is_off(args, kwargs)):
-                    self._guarded(self.backward.watch_api, base, family, api, result)
+            try:
+                if kept:
+                    self._after_api(name, api, family, stack, args, kwargs, result)
+                if self.with_construct:
+                    self.recorder.construct(name, self._parent_of_forward(stack))
+                if self.takes_backward and not (api in DROPOUTS and _dropout_is_off(args, kwargs)):
+                    self.backward.watch_api(base, family, api, result)
+            except Exception as error:
+                self.failed(error)
             return result
         finally:
             local.depth = 0
 
-    def _before_api(self, name, api, kept, args, kwargs):
-        stack = self.stacks.current() if self.with_stacks and (kept or self.with_construct) else None
-        if kept and self.forward_input:
-            self._put_inputs(
-                name, MASKED_INPUTS.get(api, ()) if name.startswith("Distributed.") else (), args, kwargs, stack
-            )
-        elif kept and self.forward_output and stack is not None and not self.writes_data:
-            self.note_stack(name, stack)
-        return stack
+    def _decide(self, name, family, api, prefix):
+        always = self.filter.always(family, api)
+        if always is None:
+            return self.filter.keeps_api(name, family, api)
+        self._kept[prefix] = always
+        return always
 
-    def _after_api(self, name, api, family, kept, stack, args, kwargs, result):
-        if kept and self.forward_output:
-            if family == "Distributed":
-                self.put_collective_output(name, api, args, kwargs, stack)
-            else:
-                self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
-        elif kept and self.forward_input:
-            self.put(name, "{}", Values(), None, core.FINISH)
-        if self.with_construct:
-            self.note_parent(name, self._parent_of_forward(stack))
+    def _after_api(self, name, api, family, stack, args, kwargs, result):
+        if not self.forward_output:
+            if self.forward_input:
+                self.put(name, "{}", Values(), None, core.FINISH)
+        elif family == "Distributed":
+            self.put_collective_output(name, api, args, kwargs, stack)
+        else:
+            self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
 
     def _parent_of_forward(self, stack):
         modules = self.local.modules
@@ -165,7 +177,7 @@ class Capture:
                 call = self._guarded(self._before_module, module, path, args, kwargs)
                 if call is None:
                     call = ModuleCall(path, 0, self.epoch, module)
-                if torch.is_grad_enabled() and (self.backward_input or self.backward_output):
+                if torch.is_grad_enabled() and self.takes_backward:
                     args = self._guarded(self.backward.watch_module_inputs, call, args) or args
         finally:
             local.depth = depth
@@ -183,7 +195,7 @@ class Capture:
             with no_torch_function():
                 self._guarded(self._after_module, call, module, result)
                 if torch.is_grad_enabled():
-                    if self.backward_input or self.backward_output:
+                    if self.takes_backward:
                         watched = self._guarded(self.backward.watch_module_output, call, result)
                         result = result if watched is None else watched
                     if self.parameter_gradients:
@@ -193,9 +205,7 @@ class Capture:
         return result
 
     def _before_module(self, module, path, args, kwargs):
-        with self.lock:
-            number = self.counters.get(path, 0)
-            self.counters[path] = number + 1
+        number = next(self.counters[path])
         call = ModuleCall(path, number, self.epoch, module)
         call.kept = self.filter.begin_module(call.name)
         modules = self.local.modules
@@ -266,10 +276,6 @@ class Capture:
     def drain(self):
         """Completes what still waits on a device."""
         self.quietly(self.device_stage.drain)
-
-    def note_stack(self, name, stack):
-        self.num_calls += 1
-        self.recorder.note_stack(name, stack.number)
 
     def note_parent(self, name, parent):
         self.recorder.construct(name, parent)

@@ -33,11 +33,10 @@ class Collectives:
         if capture.local.depth or not capture.on or not capture.local.observed:
             return original(*args, **kwargs)
         prefix = f"Distributed.{api}"
-        number = capture.counters.get(prefix, 0)
         result = capture.call_api("Distributed", api, prefix, original, args, kwargs)
         handles = [handle for handle in (result if isinstance(result, list) else [result]) if hasattr(handle, "wait")]
         if handles:
-            pending = Pending(f"{prefix}.{number}.forward", api, args, kwargs, len(handles), capture.epoch)
+            pending = Pending(capture.local.last_name, api, args, kwargs, len(handles), capture.epoch)
             for handle in handles:
                 self._pending[id(handle)] = (handle, pending)
         return result

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+from array import array
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from .. import _native
@@ -73,6 +74,14 @@ _native.lib.VnCloseRecorder.restype, _native.lib.VnCloseRecorder.argtypes = None
 
 def dtype_code(name):
     return _native.lib.VnDtypeCode(name.encode())
+
+
+def words(numbers, flags=0):
+    """The words of one tensor, or of several when ``flags`` is 0."""
+    found = array("q", numbers)
+    if flags:
+        found[4] |= flags
+    return found
 
 
 class Recorder:

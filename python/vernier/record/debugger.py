@@ -248,6 +248,7 @@ class Service:
 
         self._recorder, self._capture, self._interposer, self._saver = session.make(self.config)
         self._capture.failed = self._on_failure
+        self._capture.reached_limit = self._end_for_good
         for (module, api), prefix in self._custom.items():
             self._interposer.add_custom(module, api, prefix)
 
@@ -283,7 +284,9 @@ class Service:
         if self._folder is None:
             self._make_way(folder)
         is_debug = config.level == "debug"
-        stores = config.task == "tensor" or bool(config.tensor_list)
+        if hasattr(self._capture, "set_place"):
+            self._capture.set_place(f"step{self.current_step}", leaf)
+        stores = config.task in ("tensor", "overflow_check") or bool(config.tensor_list)
         data_folder = os.path.join(folder, "dump_tensor_data") if stores else None
         self._recorder.begin(
             folder=os.path.abspath(folder),
@@ -348,6 +351,12 @@ class Service:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {error}\n{''.join(lines)}\n")
         except OSError:
             pass  # the disk may be what failed
+
+    def _end_for_good(self, reason):
+        """Stops seeing calls; the files are finished by the stop() that follows."""
+        log.info(f"recording ends: {reason}")
+        self._capture.on = False
+        self._over = True
 
     # -- custom functions
 

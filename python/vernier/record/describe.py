@@ -28,37 +28,40 @@ _DTYPE_CODES = {
     )
     if code >= 0
 }
-_COMPLEX = {dtype for dtype in _DTYPE_CODES if dtype.is_complex}
-_ITEM_BYTES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _DTYPE_CODES}
+_ITEM_BYTES = {code: torch.empty((), dtype=dtype).element_size() for dtype, code in _DTYPE_CODES.items()}
+_DTYPES = {dtype: (code, _ITEM_BYTES[code], dtype.is_complex) for dtype, code in _DTYPE_CODES.items()}
+_STRIDED = torch.strided
 _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 
 
 class Storages:
-    """Identities of storages. A weak reference keeps torch from giving the same address to another one in a step."""
+    """Weak references to every storage seen in a step: while we hold one, torch gives its address to no other."""
 
     def __init__(self):
-        self._references = {}
+        self.references = {}
+
+    def add(self, identity, storage):
+        self.references[identity] = storage._weak_ref()
 
     def identity(self, tensor):
         storage = _storage_of(tensor)
-        address = storage._cdata
-        if address not in self._references:
-            self._references[address] = storage._weak_ref()
-        return address
+        if storage._cdata not in self.references:
+            self.add(storage._cdata, storage)
+        return storage._cdata
 
     def forget(self):
-        for reference in self._references.values():
+        for reference in self.references.values():
             torch.UntypedStorage._free_weak_ref(reference)
-        self._references = {}
+        self.references = {}
 
 
 class Values:
     """The tensors of one put: words for the core, their total size, and what must stay alive until it is done."""
 
-    __slots__ = ("words", "num_bytes", "keep", "drain")
+    __slots__ = ("words", "num_bytes", "keep", "drain", "tensors")
 
     def __init__(self):
-        self.words, self.num_bytes, self.keep, self.drain = [], 0, [], False
+        self.words, self.num_bytes, self.keep, self.drain, self.tensors = [], 0, [], False, []
 
     def array(self):
         return array("q", self.words)
@@ -67,11 +70,12 @@ class Values:
 class Describer:
     """``text(value, values)`` gives the descriptor; tensors in it are added to ``values``."""
 
-    def __init__(self, *, device_stage=None, cut=None, tensor_flags=0):
+    def __init__(self, *, device_stage=None, cut=None, keep_tensors=False):
         self.storages = Storages()
         self._device_stage = device_stage
         self._cut = cut
-        self._tensor_flags = tensor_flags
+        self.keep_tensors = keep_tensors  # of each put, in values.tensors
+        self._looks_first = keep_tensors or cut is not None
         self._by_type = {
             type(None): lambda value, values, depth: "null",
             bool: lambda value, values, depth: '{"type":"bool","value":true}' if value else '{"type":"bool","value":false}',
@@ -125,7 +129,7 @@ class Describer:
 
     def _other(self, value, values, depth):
         if isinstance(value, torch.Tensor):
-            return self._tensor(value, values, depth)
+            return self._tensor_of_other_type(value, values)
         for kind, name in ((bool, "bool"), (int, None), (float, None), (str, None)):
             if isinstance(value, kind):
                 plain = kind(value)
@@ -171,44 +175,51 @@ class Describer:
     # -- tensors
 
     def _tensor(self, tensor, values, depth):
+        """A plain tensor. Every look at an attribute counts here: this is most of the cost of a small call."""
+        if self._looks_first:
+            tensor = self._look(tensor, values)
+        try:
+            known = _DTYPES.get(tensor.dtype)
+            if known is None or not tensor.is_cpu or tensor.layout is not _STRIDED:
+                return self._unusual_tensor(tensor, values)
+            if tensor.is_neg() or (known[2] and tensor.is_conj()):
+                tensor = tensor.detach().resolve_conj().resolve_neg()
+                values.keep.append(tensor)
+            self.add_words(tensor, known[0], values, 1 if tensor.requires_grad else 0)
+            return _TENSOR_MARK
+        except (RuntimeError, NotImplementedError, AttributeError, TypeError):  # no memory: fake, batched, ...
+            return self._without_data(tensor, values)
+
+    def _look(self, tensor, values):
         if self._cut is not None:
             tensor = self._cut(tensor)
             values.keep.append(tensor)
-        try:
-            code = _DTYPE_CODES.get(tensor.dtype)
-            if (
-                code is None
-                or not tensor.is_cpu
-                or type(tensor) not in _PLAIN_TENSORS
-                or tensor.layout is not torch.strided
-            ):
-                return self._unusual_tensor(tensor, values)
-            if tensor.is_neg() or (tensor.dtype in _COMPLEX and tensor.is_conj()):
-                tensor = tensor.detach().resolve_conj().resolve_neg()
-                values.keep.append(tensor)
-            self._add_words(tensor, code, values, core.REQUIRES_GRAD if tensor.requires_grad else 0)
-            return _TENSOR_MARK
-        except (
-            RuntimeError,
-            NotImplementedError,
-            AttributeError,
-            TypeError,
-        ):  # no memory to look at: fake, batched, ...
-            return self._without_data(tensor, values)
+        if self.keep_tensors:
+            values.tensors.append(tensor)
+        return tensor
 
-    def _add_words(self, tensor, code, values, flags):
-        shape = tensor.shape
-        words = values.words
+    def add_words(self, tensor, code, values, flags):
         try:
             version = tensor._version
-            identity = self.storages.identity(tensor)
+            storage = _storage_of(tensor)
+            identity = storage._cdata
+            if identity not in self.storages.references:
+                self.storages.add(identity, storage)
         except RuntimeError:  # inference tensors do not tell when they change
             identity = version = 0
-        address = tensor.data_ptr()
-        words += (address, identity, version, code, flags | self._tensor_flags, len(shape))
-        words += shape
-        words += tensor.stride()
-        values.num_bytes += tensor.numel() * _ITEM_BYTES[tensor.dtype]
+        shape = tensor.shape
+        values.words += (tensor.data_ptr(), identity, version, code, flags, len(shape), *shape, *tensor.stride())
+        values.num_bytes += tensor.numel() * _ITEM_BYTES[code]
+
+    def _tensor_of_other_type(self, tensor, values):
+        if type(tensor) in _PLAIN_TENSORS:
+            return self._tensor(tensor, values, 0)
+        if self._looks_first:
+            tensor = self._look(tensor, values)
+        try:
+            return self._unusual_tensor(tensor, values)
+        except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+            return self._without_data(tensor, values)
 
     def _unusual_tensor(self, tensor, values):
         name = type_name(tensor)
@@ -219,7 +230,7 @@ class Describer:
             if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
                 values.keep.append(plain)
                 flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-                self._add_words(plain, _DTYPE_CODES[plain.dtype], values, flags)
+                self.add_words(plain, _DTYPE_CODES[plain.dtype], values, flags)
                 return _TENSOR_MARK + _extras(name, tensor)
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
         if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:
@@ -260,7 +271,7 @@ class Describer:
         values.keep.append(plain)
         address = plain.__array_interface__["data"][0]
         strides = [stride // plain.itemsize for stride in plain.strides]
-        values.words += (address, 0, 0, code, self._tensor_flags, plain.ndim, *plain.shape, *strides)
+        values.words += (address, 0, 0, code, 0, plain.ndim, *plain.shape, *strides)
         values.num_bytes += plain.nbytes
         return _TENSOR_MARK + extras
 

@@ -139,6 +139,25 @@ class DeviceStage:
         self._recorder.fill_tensor(slot, words)
 
 
+class HostStage:
+    """For recordings that must look at the numbers at once: tensors are brought to the host as they come."""
+
+    def text(self, tensor, values, describer):
+        host = tensor.detach().cpu()
+        values.keep.append(host)
+        if values.tensors:
+            values.tensors[-1] = host
+        flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
+        describer.add_words(host, describer.code(host.dtype), values, flags)
+        return "\x01"
+
+    def drain(self):
+        pass
+
+    def forget(self):
+        pass
+
+
 def _is_dense(tensor):
     return (
         torch._C._has_storage(tensor) and tensor.numel() == tensor.untyped_storage().nbytes() // tensor.element_size()

@@ -21,6 +21,12 @@ class Filter:
         self._open = not self._scope
         self._over = False
 
+    def always(self, family, api):
+        """True or False when the API alone decides, None when its name and place do."""
+        if self._list or self._scope:
+            return None
+        return names.risk_keeps(self._risk, family, api)
+
     def keeps_api(self, name, family, api):
         if self.passes_all:
             return True

@@ -6,7 +6,8 @@ from . import core, names
 from .capture import Capture
 from .collectives import Collectives
 from .cut import Cut
-from .device import DeviceStage
+from .device import DeviceStage, HostStage
+from .examine import ExaminingCapture
 from .interpose import Interposer
 from .saver import Saver
 
@@ -16,14 +17,15 @@ def make(config):
     recorder = core.Recorder(
         summary=config.summary_mode,
         precision=config.precision,
-        tensors=config.task == "tensor",
+        tensors=config.task in ("tensor", "overflow_check"),
         dedup=config.dedup,
         staging_bytes=config.staging_bytes,
         min_free_bytes=config.min_free_space,
     )
     cut = Cut(config.slice) if config.slice or config.request_id else None
-    stage = DeviceStage(recorder, config)
-    capture = Capture(config, recorder, stage, cut)
+    examines = config.task in ("nan_check", "overflow_check") or bool(config.bench_path)
+    stage = HostStage() if examines else DeviceStage(recorder, config)
+    capture = (ExaminingCapture if examines else Capture)(config, recorder, stage, cut)
     interposer = Interposer(
         capture, config.level, names.Tables(torch, config.custom_op_namespaces), Collectives(capture)
     )
