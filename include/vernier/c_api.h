@@ -195,7 +195,7 @@ VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size
 VN_API VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json,
                                 size_t frames_bytes);
 /* Measures one tensor now, stores it as FILE_STEM.pt when it is to be stored, and gives its descriptor as
- * compact JSON, valid until this thread's next call. `flags` is for later use: 0. */
+ * JSON, valid until this thread's next call. `flags` is for later use: 0. */
 VN_API VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, size_t stem_bytes,
                                    const int64_t* words, size_t num_words, uint32_t flags, const char** text,
                                    size_t* text_bytes);

@@ -1,0 +1,108 @@
+// record: a running program's tensors -> a dump folder. The program hands over what it sees, as it sees it;
+// everything written is readable at every moment, whatever happens to the program. See
+// docs/formats/msprobe_dump.md for the files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "vernier/result.h"
+
+namespace vernier {
+
+enum class SummaryMode { kStatistics, kMd5, kXor };  // "md5" is CRC-32, and comes beside the statistics
+
+struct DiskSpace {
+  std::uint64_t free_bytes = 0, total_bytes = 0;
+};
+Result<DiskSpace> DiskSpaceAt(const std::filesystem::path& folder);
+
+struct RecorderOptions {
+  // What changes what is written.
+  SummaryMode summary = SummaryMode::kStatistics;
+  bool high_precision = false;       // Mean and Norm in double, of integers and float64 too
+  bool tensors = false;              // write a file for each tensor
+  bool dedup = true;                 // write equal tensors of a folder once
+  std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
+  // What only changes the speed.
+  int num_threads = 0;                                   // that measure large tensors; 0: one per core
+  std::uint64_t staging_bytes = std::uint64_t{1} << 30;  // of tensors that wait for the writer
+  // For tests.
+  std::function<Result<DiskSpace>(const std::filesystem::path&)> disk_space = DiskSpaceAt;
+};
+
+// One folder of one step and rank.
+struct RecordFolder {
+  std::filesystem::path folder;
+  std::string file = "dump.json";
+  std::string header;  // compact JSON: the members that open the document
+  std::optional<std::string> dump_data_dir;
+  bool stack = true, construct = true;  // write stack.json, construct.json
+};
+
+struct RecordTotals {
+  std::uint64_t num_records = 0, num_tensors = 0, num_measured = 0, num_files = 0;
+  std::uint64_t bytes_seen = 0, bytes_stored = 0, bytes_saved = 0;
+};
+
+// Flags of a tensor in the words of Put, and of Put itself: those of c_api.h.
+enum TensorFlags : std::uint32_t {
+  kRequiresGrad = 1,
+  kNoData = 2,
+  kDeferred = 4,
+  kStore = 8,
+  kNoStore = 16,
+  kNoStatistics = 32,
+  kCopyFollows = 64,
+};
+enum PutFlags : std::uint32_t {
+  kFinish = 1,
+  kMoveToEnd = 2,
+  kReplace = 4,
+  kWhole = 8,
+  kKeep = 16,
+};
+enum SeenFlags : std::uint32_t { kSeenNotFinite = 1, kSeenStopped = 2 };
+
+// A statistic computed elsewhere, for Fill.
+struct FilledValue {
+  enum Kind : std::uint8_t { kNull, kBool, kInt, kUint, kDouble } kind = kNull;
+  std::int64_t bits = 0;  // of kDouble: the bits of a double
+};
+
+// c_api.h says what each call does. Thread-safe.
+class Recorder {
+ public:
+  static Result<std::unique_ptr<Recorder>> Open(RecorderOptions options);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  ~Recorder();  // as End(), but for a process that was forked off
+
+  Result<Done> Begin(const RecordFolder& folder);
+  Result<Done> Move(const std::filesystem::path& folder, std::optional<std::string> dump_data_dir);
+  Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
+                   std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
+  Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent);
+  Result<Done> DeclareStack(std::int64_t stack, std::string_view frames_json);
+  Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
+  Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
+                    std::optional<std::uint64_t> digest);
+  Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
+  Result<Done> Flush();
+  Result<Done> End();
+  RecordTotals Totals() const;
+
+ private:
+  class Impl;
+  explicit Recorder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace vernier

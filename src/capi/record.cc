@@ -1,0 +1,257 @@
+// The recorder.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "capi/c_api_internal.h"
+#include "read/json_cursor.h"
+#include "vernier/dtype.h"
+#include "vernier/record.h"
+
+struct VnRecorder {
+  std::unique_ptr<vernier::Recorder> recorder;
+};
+
+namespace vernier {
+namespace {
+
+constexpr bool Same(int ours, int theirs) { return ours == theirs; }
+static_assert(Same(kRequiresGrad, VN_TENSOR_REQUIRES_GRAD) && Same(kNoData, VN_TENSOR_NO_DATA) &&
+              Same(kDeferred, VN_TENSOR_DEFERRED) && Same(kStore, VN_TENSOR_STORE) &&
+              Same(kNoStore, VN_TENSOR_NO_STORE) && Same(kNoStatistics, VN_TENSOR_NO_STATISTICS) &&
+              Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS));
+static_assert(Same(kFinish, VN_PUT_FINISH) && Same(kMoveToEnd, VN_PUT_MOVE_TO_END) &&
+              Same(kReplace, VN_PUT_REPLACE) && Same(kWhole, VN_PUT_WHOLE) && Same(kKeep, VN_PUT_KEEP));
+static_assert(Same(kSeenNotFinite, VN_SEEN_NOT_FINITE) && Same(kSeenStopped, VN_SEEN_STOPPED));
+static_assert(Same(FilledValue::kNull, VN_CELL_NONE) && Same(FilledValue::kBool, VN_CELL_BOOL) &&
+              Same(FilledValue::kInt, VN_CELL_INT) && Same(FilledValue::kUint, VN_CELL_UINT) &&
+              Same(FilledValue::kDouble, VN_CELL_DOUBLE));
+
+// ---- the two JSON arguments: each key a row
+
+std::string TakeText(JsonCursor& json) {
+  std::string buffer;
+  return std::string(json.TakeString(buffer));
+}
+
+// One of the words, as its position.
+template <std::size_t kCount>
+std::size_t TakeChoice(JsonCursor& json, const std::string_view (&words)[kCount]) {
+  const std::string text = TakeText(json);
+  const auto* const found = std::find(std::begin(words), std::end(words), text);
+  if (found == std::end(words)) json.Fail("not one of the values that are known");
+  return found == std::end(words) ? 0 : static_cast<std::size_t>(found - words);
+}
+
+std::int64_t TakeInteger(JsonCursor& json, std::int64_t min, std::int64_t max) {
+  const double number = json.TakeNumber();
+  if (!(number >= static_cast<double>(min) && number <= static_cast<double>(max))) {
+    json.Fail("a number out of range");
+    return min;
+  }
+  return static_cast<std::int64_t>(number);
+}
+
+template <class T>
+struct Key {
+  std::string_view name;
+  void (*take)(JsonCursor& json, T& into);
+};
+
+constexpr std::string_view kSummaries[] = {"statistics", "md5", "xor"};
+constexpr std::string_view kPrecisions[] = {"low", "high"};
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;  // that a JSON number holds exactly
+
+// clang-format off
+constexpr Key<RecorderOptions> kOptionKeys[] = {
+    {"threads",        [](JsonCursor& json, RecorderOptions& o) { o.num_threads = static_cast<int>(TakeInteger(json, 0, 1024)); }},
+    {"staging_bytes",  [](JsonCursor& json, RecorderOptions& o) { o.staging_bytes = static_cast<std::uint64_t>(TakeInteger(json, 1, kMostBytes)); }},
+    {"min_free_bytes", [](JsonCursor& json, RecorderOptions& o) { o.min_free_bytes = TakeInteger(json, -1, kMostBytes); }},
+    {"dedup",          [](JsonCursor& json, RecorderOptions& o) { o.dedup = json.TakeBool(); }},
+    {"summary",        [](JsonCursor& json, RecorderOptions& o) { o.summary = static_cast<SummaryMode>(TakeChoice(json, kSummaries)); }},
+    {"precision",      [](JsonCursor& json, RecorderOptions& o) { o.high_precision = TakeChoice(json, kPrecisions) == 1; }},
+    {"tensors",        [](JsonCursor& json, RecorderOptions& o) { o.tensors = json.TakeBool(); }},
+};
+constexpr Key<RecordFolder> kFolderKeys[] = {
+    {"folder",         [](JsonCursor& json, RecordFolder& f) { f.folder = TakeText(json); }},
+    {"file",           [](JsonCursor& json, RecordFolder& f) { f.file = TakeText(json); }},
+    {"header",         nullptr},  // kept as it is written
+    {"dump_data_dir",  [](JsonCursor& json, RecordFolder& f) {
+       if (json.Peek() == JsonKind::kNull) { json.TakeNull(); } else { f.dump_data_dir = TakeText(json); }
+     }},
+    {"stack",          [](JsonCursor& json, RecordFolder& f) { f.stack = json.TakeBool(); }},
+    {"construct",      [](JsonCursor& json, RecordFolder& f) { f.construct = json.TakeBool(); }},
+};
+// clang-format on
+
+template <class T, std::size_t kCount, class Raw>
+Result<Done> TakeKeys(const char* text, const char* role, const Key<T> (&keys)[kCount], T& into, Raw&& raw) {
+  if (text == nullptr) return BadArgument(role, "is NULL");
+  JsonCursor json(text);
+  std::string where = role;
+  json.ForEachMember([&](std::string_view name, bool) {
+    where = std::string(role) + "." + std::string(name);
+    const auto* const key =
+        std::find_if(std::begin(keys), std::end(keys), [&](const Key<T>& row) { return row.name == name; });
+    if (key == std::end(keys)) return json.Fail("unknown key");
+    if (key->take != nullptr) return key->take(json, into);
+    json.Peek();
+    const std::size_t start = json.position();
+    json.Skip();
+    raw(std::string_view(text + start, json.position() - start));
+  });
+  if (!json.ok()) return BadArgument(where, json.problem());
+  return Done{};
+}
+
+// ----
+
+std::string_view Text(const char* data, size_t size) {
+  return data != nullptr ? std::string_view(data, size) : "";
+}
+
+FilledValue ValueOf(const int64_t* values, const uint8_t* kinds, size_t i) {
+  const auto kind = kinds == nullptr ? FilledValue::kDouble : static_cast<FilledValue::Kind>(kinds[i]);
+  return {kind, values[i]};
+}
+
+Result<Done> FillAll(Recorder& recorder, const int64_t* slots, size_t num_slots, const int64_t* values,
+                     const uint8_t* kinds, const uint64_t* digests) {
+  for (size_t i = 0; i < num_slots; ++i) {
+    FilledValue four[4];
+    for (size_t k = 0; k < 4; ++k) four[k] = ValueOf(values, kinds, 4 * i + k);
+    const std::optional<std::uint64_t> digest =
+        digests == nullptr ? std::nullopt : std::optional<std::uint64_t>(digests[i]);
+    VN_RETURN_IF_ERROR(recorder.Fill(slots[i], four, digest));
+  }
+  return Done{};
+}
+
+// Runs fn(recorder) as a call of the API.
+template <class Fn>
+VnStatus OnRecorder(VnRecorder* handle, Fn&& fn) {
+  return Guarded([&]() -> Result<Done> {
+    if (handle == nullptr) return BadArgument("recorder", "is NULL");
+    return fn(*handle->recorder);
+  });
+}
+
+}  // namespace
+}  // namespace vernier
+
+using namespace vernier;  // NOLINT: the functions below are C
+
+int64_t VnDtypeCode(const char* name) {
+  const std::optional<Dtype> dtype = name != nullptr ? ParseDtype(name) : std::nullopt;
+  return dtype ? static_cast<int64_t>(*dtype) : -1;
+}
+
+VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder) {
+  return Guarded([&]() -> Result<Done> {
+    if (recorder == nullptr) return BadArgument("recorder", "is NULL");
+    RecorderOptions options;
+    VN_RETURN_IF_ERROR(TakeKeys(options_json, "options", kOptionKeys, options, [](std::string_view) {}));
+    VN_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> opened, Recorder::Open(std::move(options)));
+    *recorder = new VnRecorder{std::move(opened)};
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    RecordFolder folder;
+    folder.header = "{}";
+    VN_RETURN_IF_ERROR(TakeKeys(begin_json, "begin", kFolderKeys, folder,
+                                [&](std::string_view header) { folder.header = header; }));
+    if (folder.folder.empty()) return BadArgument("begin.folder", "is missing");
+    if (folder.file.empty() || folder.file.find('/') != std::string::npos) {
+      return BadArgument("begin.file", "\"" + folder.file + "\" is no file name");
+    }
+    return r.Begin(folder);
+  });
+}
+
+VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const char* dump_data_dir) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (folder == nullptr) return BadArgument("folder", "is NULL");
+    return r.Move(folder,
+                  dump_data_dir != nullptr ? std::optional<std::string>(dump_data_dir) : std::nullopt);
+  });
+}
+
+VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes, const char* text,
+                       size_t text_bytes, const int64_t* words, size_t num_words, int64_t stack,
+                       uint32_t flags, uint32_t* seen) {
+  uint32_t found = 0;
+  const VnStatus status = OnRecorder(recorder, [&](Recorder& r) {
+    return r.Put(Text(name, name_bytes), Text(text, text_bytes), {words, words != nullptr ? num_words : 0},
+                 stack, flags, found);
+  });
+  if (seen != nullptr) *seen = found;
+  return status;
+}
+
+VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes, const char* parent,
+                             size_t parent_bytes) {
+  return OnRecorder(recorder, [&](Recorder& r) {
+    return r.Construct(Text(name, name_bytes), parent != nullptr
+                                                   ? std::optional<std::string_view>({parent, parent_bytes})
+                                                   : std::nullopt);
+  });
+}
+
+VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json, size_t frames_bytes) {
+  return OnRecorder(recorder,
+                    [&](Recorder& r) { return r.DeclareStack(stack, Text(frames_json, frames_bytes)); });
+}
+
+VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, size_t stem_bytes,
+                            const int64_t* words, size_t num_words, uint32_t flags, const char** text,
+                            size_t* text_bytes) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (text == nullptr || text_bytes == nullptr) return BadArgument("text", "is NULL");
+    if (flags != 0) return BadArgument("flags", "none are known");
+    thread_local std::string kept;
+    VN_ASSIGN_OR_RETURN(kept,
+                        r.Describe(Text(file_stem, stem_bytes), {words, words != nullptr ? num_words : 0}));
+    *text = kept.c_str();
+    *text_bytes = kept.size();
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_slots, const int64_t* values,
+                        const uint8_t* kinds, const uint64_t* digests) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (num_slots > 0 && (slots == nullptr || values == nullptr)) return BadArgument("slots", "is NULL");
+    return FillAll(r, slots, num_slots, values, kinds, digests);
+  });
+}
+
+VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words) {
+  return OnRecorder(recorder, [&](Recorder& r) {
+    return r.FillTensor(slot, {words, words != nullptr ? num_words : 0});
+  });
+}
+
+VnStatus VnRecorderFlush(VnRecorder* recorder) {
+  return OnRecorder(recorder, [](Recorder& r) { return r.Flush(); });
+}
+
+VnStatus VnRecorderEnd(VnRecorder* recorder) {
+  return OnRecorder(recorder, [](Recorder& r) { return r.End(); });
+}
+
+VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (totals == nullptr) return BadArgument("totals", "is NULL");
+    const RecordTotals now = r.Totals();
+    const size_t known_bytes = std::min(totals->struct_bytes, sizeof(VnRecordTotals));
+    const VnRecordTotals all{known_bytes,   now.num_records, now.num_tensors,  now.num_measured,
+                             now.num_files, now.bytes_seen,  now.bytes_stored, now.bytes_saved};
+    std::memcpy(totals, &all, known_bytes);
+    return Done{};
+  });
+}
+
+void VnCloseRecorder(VnRecorder* recorder) { delete recorder; }

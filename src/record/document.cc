@@ -1,0 +1,204 @@
+#include "record/document.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "record/json_text.h"
+
+namespace vernier {
+namespace {
+
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
+constexpr int kRecordDepth = 2;
+
+// Gives the bytes written: fewer than asked for when errno says why.
+std::size_t WriteAt(int fd, std::string_view text, std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written =
+        pwrite(fd, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    done += static_cast<std::size_t>(written);
+  }
+  return done;
+}
+
+// false: an error, or the file is shorter than that.
+bool ReadAt(int fd, char* to, std::size_t size, std::uint64_t offset) {
+  while (size > 0) {
+    const ssize_t got = pread(fd, to, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = EIO;
+    if (got <= 0) return false;
+    to += got;
+    size -= static_cast<std::size_t>(got);
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+Document::Document(Document&& other) noexcept { *this = std::move(other); }
+
+Document& Document::operator=(Document&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(header_, other.header_);
+  std::swap(head_, other.head_);
+  std::swap(end_, other.end_);
+  std::swap(empty_, other.empty_);
+  std::swap(locked_, other.locked_);
+  std::swap(fd_, other.fd_);
+  std::swap(buffer_, other.buffer_);
+  return *this;
+}
+
+Document::~Document() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Error Document::Failed(int error_number) const {
+  return Error{CodeOfErrno(error_number), path_.string(), std::generic_category().message(error_number)};
+}
+
+Result<Document> Document::Create(const std::filesystem::path& path, std::string_view header,
+                                  const std::optional<std::string>& dump_data_dir) {
+  Document document;
+  document.path_ = path;
+  document.header_ = header;
+  VN_RETURN_IF_ERROR(document.WriteHead(dump_data_dir));
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  VN_RETURN_IF_ERROR(file.Write(document.head_));
+  VN_RETURN_IF_ERROR(file.Write(kEmptyTail));
+  VN_RETURN_IF_ERROR(file.CommitUnsynced());
+  VN_RETURN_IF_ERROR(document.OpenFile());
+  document.end_ = document.head_.size();
+  return document;
+}
+
+Result<Done> Document::WriteHead(const std::optional<std::string>& dump_data_dir) {
+  head_ = "{";
+  JsonIndenter members(header_, nullptr);
+  VN_RETURN_IF_ERROR(members.Members([&](std::string_view key) {
+    AppendLine(1, head_);
+    head_.append("\"").append(key).append("\": ");
+    Result<Done> value = members.Value(1, head_);
+    head_ += ',';
+    return value;
+  }));
+  AppendLine(1, head_);
+  head_ += "\"dump_data_dir\": ";
+  if (dump_data_dir) {
+    AppendJsonString(*dump_data_dir, head_);
+  } else {
+    head_ += "null";
+  }
+  head_ += ",\n \"data\": {";
+  return Done{};
+}
+
+Result<Done> Document::OpenFile() {
+  if (fd_ >= 0) close(fd_);
+  locked_ = false;
+  fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd_ < 0) return Failed(errno);
+  return Done{};
+}
+
+// Best effort: a reader that holds the lock must not stop the program that is recorded.
+void Document::Lock() {
+  if (!locked_) locked_ = flock(fd_, LOCK_EX | LOCK_NB) == 0;
+}
+
+void Document::Unlock() {
+  if (locked_) flock(fd_, LOCK_UN);
+  locked_ = false;
+}
+
+Result<RecordRange> Document::Append(std::string_view name, std::string_view value) {
+  Lock();
+  buffer_.clear();
+  if (!empty_) buffer_ += ',';
+  const std::uint64_t offset = end_ + buffer_.size();
+  AppendLine(kRecordDepth, buffer_);
+  AppendJsonString(name, buffer_);
+  buffer_ += ": ";
+  buffer_ += value;
+  const std::uint64_t new_end = end_ + buffer_.size();
+  buffer_ += kTail;
+  if (WriteAt(fd_, buffer_, end_) < buffer_.size()) {
+    const int error_number = errno;
+    // The old closing brackets need no room that was not there before.
+    const std::string_view tail = empty_ ? kEmptyTail : kTail;
+    WriteAt(fd_, tail, end_);
+    (void)!ftruncate(fd_, static_cast<off_t>(end_ + tail.size()));
+    return Failed(error_number);
+  }
+  end_ = new_end;
+  empty_ = false;
+  return RecordRange{offset, new_end - offset};
+}
+
+Result<std::string> Document::Read(const RecordRange& range) const {
+  std::string text(range.size, '\0');
+  if (!ReadAt(fd_, text.data(), text.size(), range.offset)) return Failed(errno);
+  // Line break, blanks and name stand before the value; the name is ours and ends at an unescaped quote.
+  std::size_t at = kRecordDepth + 2;
+  while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+  const std::size_t value = at + 3;
+  if (value > text.size()) return Failed(EIO);
+  return text.substr(value);
+}
+
+Result<Done> Document::Moved(const std::filesystem::path& path,
+                             const std::optional<std::string>& dump_data_dir) {
+  path_ = path;
+  return WriteHead(dump_data_dir);
+}
+
+Result<Done> Document::Rewrite(std::span<RecordRange* const> records) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path_));
+  VN_RETURN_IF_ERROR(file.Write(head_));
+  std::vector<std::uint64_t> new_offsets(records.size());
+  std::uint64_t position = head_.size();
+  std::string copy;
+  // Records that follow each other already, with the comma between them, are copied together.
+  for (std::size_t first = 0; first < records.size();) {
+    if (first > 0) {
+      VN_RETURN_IF_ERROR(file.Write(","));
+      ++position;
+    }
+    const std::uint64_t from = records[first]->offset;
+    std::uint64_t to = from;
+    std::size_t next = first;
+    do {
+      new_offsets[next] = position + (records[next]->offset - from);
+      to = records[next]->offset + records[next]->size;
+    } while (++next < records.size() && records[next]->offset == to + 1);
+    for (std::uint64_t at = from; at < to; at += copy.size()) {
+      copy.resize(std::min<std::uint64_t>(kCopyBytes, to - at));
+      if (!ReadAt(fd_, copy.data(), copy.size(), at)) return Failed(errno);
+      VN_RETURN_IF_ERROR(file.Write(copy));
+    }
+    position += to - from;
+    first = next;
+  }
+  VN_RETURN_IF_ERROR(file.Write(records.empty() ? kEmptyTail : kTail));
+  VN_RETURN_IF_ERROR(file.CommitUnsynced());
+  VN_RETURN_IF_ERROR(OpenFile());
+  for (std::size_t i = 0; i < records.size(); ++i) records[i]->offset = new_offsets[i];
+  end_ = position;
+  empty_ = records.empty();
+  return Done{};
+}
+
+}  // namespace vernier

@@ -1,0 +1,61 @@
+// dump.json or debug.json while it is being written: records are appended, and the file is a whole document
+// after each of them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "vernier/result.h"
+
+namespace vernier {
+
+// Where a record lies in the file, from the line break before its name to the end of its value.
+struct RecordRange {
+  std::uint64_t offset = 0, size = 0;
+};
+
+// Used by one thread at a time. The file is locked (flock) from the first append after Unlock() to Unlock().
+class Document {
+ public:
+  // `header`: compact JSON, the members that open the document. Creates the file, without records.
+  static Result<Document> Create(const std::filesystem::path& path, std::string_view header,
+                                 const std::optional<std::string>& dump_data_dir);
+  Document(Document&& other) noexcept;
+  Document& operator=(Document&& other) noexcept;
+  ~Document();
+
+  // Adds `"name": value` with one write over the closing brackets. When that fails the file stays as it was.
+  Result<RecordRange> Append(std::string_view name, std::string_view value);
+  // The value of a record, as it was given to Append.
+  Result<std::string> Read(const RecordRange& range) const;
+  // Replaces the file by one with these records in this order, and only them; gives them their new ranges.
+  // Whoever reads meanwhile sees the old file or the new one.
+  Result<Done> Rewrite(std::span<RecordRange* const> records);
+  // The folder was renamed. Takes effect with the next Rewrite().
+  Result<Done> Moved(const std::filesystem::path& path, const std::optional<std::string>& dump_data_dir);
+  void Unlock();
+
+  std::uint64_t size_bytes() const { return end_ + kTail.size(); }
+
+ private:
+  static constexpr std::string_view kEmptyTail = "}\n}", kTail = "\n }\n}";
+
+  Document() = default;
+  Result<Done> WriteHead(const std::optional<std::string>& dump_data_dir);
+  Result<Done> OpenFile();
+  void Lock();
+  Error Failed(int error_number) const;
+
+  std::filesystem::path path_;
+  std::string header_, head_;
+  std::uint64_t end_ = 0;  // where the closing brackets start
+  bool empty_ = true, locked_ = false;
+  int fd_ = -1;
+  std::string buffer_;
+};
+
+}  // namespace vernier

@@ -1,0 +1,75 @@
+#include "record/measure_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vernier {
+namespace {
+
+constexpr std::uint64_t kNumSamples = 32;
+constexpr std::uint64_t kOddA = 0x9e3779b97f4a7c15u, kOddB = 0xd1b54a32d192ed03u;
+
+// The high and the low half of the product, so that every bit of both factors counts.
+std::uint64_t Mix(std::uint64_t a, std::uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+std::uint64_t LoadWord(const std::byte* from, std::uint64_t num_bytes) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, from, std::min<std::uint64_t>(num_bytes, sizeof word));
+  return word;
+}
+
+}  // namespace
+
+MeasureCache::MeasureCache() : rows_(new Row[kNumRows]) {}
+
+MeasureCache::Key MeasureCache::KeyOf(const TensorWords& tensor) {
+  Key key{kOddA, kOddB};
+  const auto add = [&](std::uint64_t word) {
+    key.first = Mix(key.first ^ word, kOddA);
+    key.second = Mix(key.second + word, kOddB);
+  };
+  add(static_cast<std::uint64_t>(tensor.address));
+  add(tensor.storage);
+  add(static_cast<std::uint64_t>(tensor.version));
+  add(static_cast<std::uint64_t>(*tensor.dtype) << 32 | (tensor.flags & kNoStatistics) << 16 |
+      tensor.shape.size());
+  for (const std::int64_t size : tensor.shape) add(static_cast<std::uint64_t>(size));
+  for (const std::int64_t stride : tensor.strides) add(static_cast<std::uint64_t>(stride));
+  return key;
+}
+
+std::uint64_t MeasureCache::FingerprintOf(const TensorWords& tensor) {
+  const StridedTensor strided = tensor.strided();
+  std::uint64_t last = 0;  // element
+  for (std::size_t i = 0; i < strided.shape.size(); ++i) {
+    last += static_cast<std::uint64_t>(strided.shape[i] - 1) * static_cast<std::uint64_t>(strided.strides[i]);
+  }
+  const std::uint64_t num_bytes = (last + 1) * ItemBytes(strided.dtype);
+  std::uint64_t print = kOddB ^ num_bytes;
+  if (num_bytes <= kNumSamples * sizeof print) {
+    for (std::uint64_t at = 0; at < num_bytes; at += sizeof print) {
+      print = Mix(print ^ LoadWord(strided.data + at, num_bytes - at), kOddA);
+    }
+    return print;
+  }
+  for (std::uint64_t i = 0; i < kNumSamples; ++i) {
+    const std::uint64_t at = (num_bytes - sizeof print) / (kNumSamples - 1) * i;
+    print = Mix(print ^ LoadWord(strided.data + at, sizeof print), kOddA);
+  }
+  return print;
+}
+
+const MeasureCache::Known* MeasureCache::Find(const Key& key, std::uint64_t fingerprint) const {
+  const Row& row = rows_[key.first % kNumRows];
+  const bool is_it = row.generation == generation_ && row.key == key && row.fingerprint == fingerprint;
+  return is_it ? &row.known : nullptr;
+}
+
+void MeasureCache::Insert(const Key& key, std::uint64_t fingerprint, const Known& known) {
+  rows_[key.first % kNumRows] = {key, fingerprint, generation_, known};
+}
+
+}  // namespace vernier

@@ -1,0 +1,167 @@
+#include "record/measured.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "measure/plain_kernels_internal.h"
+#include "record/json_text.h"
+
+namespace vernier {
+namespace {
+
+float RoundToBFloat16(float value) {
+  if (std::isnan(value)) return value;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return std::bit_cast<float>((bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u);
+}
+
+// To the tensor's own type, by way of float as torch does.
+double RoundTo(Dtype dtype, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (dtype == Dtype::kF16) return internal::plain::RoundToHalf(rounded);
+  if (dtype == Dtype::kBF16) return RoundToBFloat16(rounded);
+  return rounded;
+}
+
+struct Numbers {
+  double mean, norm;
+};
+
+// torch sums in float, stores the sum in the tensor's type and divides there: that is where eight times 60000
+// becomes infinite in float16. Squares are summed in float, and may overflow or vanish in it.
+Numbers InOwnType(const Summary& summary, Dtype dtype) {
+  const double sum = RoundTo(dtype, summary.sum);
+  const auto count = static_cast<float>(summary.num_elements);
+  double squares = summary.sum_sq;
+  if (squares > std::numeric_limits<float>::max() || squares < std::numeric_limits<float>::min()) {
+    squares = static_cast<float>(squares);
+  }
+  return {RoundTo(dtype, static_cast<float>(sum) / count), RoundTo(dtype, std::sqrt(squares))};
+}
+
+Numbers InDouble(const Summary& summary) {
+  return {summary.sum / static_cast<double>(summary.num_elements), std::sqrt(summary.sum_sq)};
+}
+
+void SetAll(Measured& measured, StatisticText text) { measured.statistics.fill(text); }
+
+void SetFloats(const Summary& summary, Dtype dtype, bool is_scalar, bool high_precision, Measured& measured) {
+  measured.not_finite = summary.has_nan() || std::isinf(summary.min) || std::isinf(summary.max);
+  if (summary.has_nan()) {
+    SetAll(measured, StatisticText::OfDouble(std::numeric_limits<double>::quiet_NaN()));
+    return;
+  }
+  if (is_scalar) return SetAll(measured, StatisticText::OfDouble(summary.min));
+  measured.statistics[0] = StatisticText::OfDouble(summary.max);
+  measured.statistics[1] = StatisticText::OfDouble(summary.min);
+  if (dtype == Dtype::kF64 && !high_precision) return;
+  const Numbers numbers = high_precision ? InDouble(summary) : InOwnType(summary, dtype);
+  measured.statistics[2] = StatisticText::OfDouble(numbers.mean);
+  measured.statistics[3] = StatisticText::OfDouble(numbers.norm);
+}
+
+void SetComplex(const Summary& summary, Dtype dtype, Measured& measured) {
+  measured.not_finite = summary.has_nan() || std::isinf(summary.max);
+  const double mean = summary.sum / static_cast<double>(summary.num_elements);
+  const double numbers[] = {summary.max, summary.min,
+                            dtype == Dtype::kC64 ? static_cast<double>(static_cast<float>(mean)) : mean};
+  for (std::size_t i = 0; i < std::size(numbers); ++i) {
+    measured.statistics[i] =
+        StatisticText::OfDouble(summary.has_nan() ? std::numeric_limits<double>::quiet_NaN() : numbers[i]);
+  }
+}
+
+void SetIntegers(const Summary& summary, Dtype dtype, bool is_scalar, bool high_precision,
+                 Measured& measured) {
+  const auto text = [&](std::int64_t value) {
+    return dtype == Dtype::kU64 ? StatisticText::OfUint(static_cast<std::uint64_t>(value))
+                                : StatisticText::OfInt(value);
+  };
+  if (is_scalar) return SetAll(measured, text(summary.integer_min));
+  measured.statistics[0] = text(summary.integer_max);
+  measured.statistics[1] = text(summary.integer_min);
+  if (!high_precision) return;
+  const Numbers numbers = InDouble(summary);
+  measured.statistics[2] = StatisticText::OfDouble(numbers.mean);
+  measured.statistics[3] = StatisticText::OfDouble(numbers.norm);
+}
+
+}  // namespace
+
+StatisticText StatisticText::Copy(std::string_view text) {
+  StatisticText copy;
+  copy.size_ = static_cast<std::uint8_t>(std::min(text.size(), sizeof copy.text_));
+  std::memcpy(copy.text_, text.data(), copy.size_);
+  return copy;
+}
+
+StatisticText StatisticText::Null() { return Copy("null"); }
+StatisticText StatisticText::OfBool(bool value) { return Copy(value ? "true" : "false"); }
+
+StatisticText StatisticText::OfInt(std::int64_t value) {
+  StatisticText text;
+  text.size_ =
+      static_cast<std::uint8_t>(std::to_chars(text.text_, std::end(text.text_), value).ptr - text.text_);
+  return text;
+}
+
+StatisticText StatisticText::OfUint(std::uint64_t value) {
+  StatisticText text;
+  text.size_ =
+      static_cast<std::uint8_t>(std::to_chars(text.text_, std::end(text.text_), value).ptr - text.text_);
+  return text;
+}
+
+StatisticText StatisticText::OfDouble(double value) {
+  thread_local std::string buffer;
+  buffer.clear();
+  AppendJsonFloat(value, buffer);
+  return Copy(buffer);
+}
+
+Measured NothingMeasured() {
+  Measured measured;
+  SetAll(measured, StatisticText::Null());
+  return measured;
+}
+
+SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision) {
+  SummaryRequest request;
+  request.statistics = mode != SummaryMode::kXor && HasSummary(dtype);
+  request.sums_of_integers = high_precision && Class(dtype) != DtypeClass::kBool;
+  request.crc32 = mode == SummaryMode::kMd5;
+  request.xor64 = mode == SummaryMode::kXor;
+  return request;
+}
+
+Measured ApplyRules(const Summary& summary, Dtype dtype, bool is_scalar, SummaryMode mode,
+                    bool high_precision) {
+  Measured measured = NothingMeasured();
+  measured.has_digest = mode != SummaryMode::kStatistics;
+  measured.digest = mode == SummaryMode::kXor ? summary.xor64 : summary.crc32;
+  if (mode == SummaryMode::kXor || !HasSummary(dtype)) return measured;
+  switch (Class(dtype)) {
+    case DtypeClass::kFloat:
+      SetFloats(summary, dtype, is_scalar, high_precision, measured);
+      break;
+    case DtypeClass::kComplex:
+      SetComplex(summary, dtype, measured);
+      break;
+    case DtypeClass::kBool:
+      measured.statistics[0] = StatisticText::OfBool(summary.integer_max != 0);
+      measured.statistics[1] = StatisticText::OfBool(summary.integer_min != 0);
+      break;
+    case DtypeClass::kSigned:
+    case DtypeClass::kUnsigned:
+      SetIntegers(summary, dtype, is_scalar, high_precision, measured);
+      break;
+  }
+  return measured;
+}
+
+}  // namespace vernier

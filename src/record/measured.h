@@ -1,0 +1,45 @@
+// What is written about the elements of one tensor, from what was measured of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "measure/summary.h"
+#include "vernier/record.h"
+
+namespace vernier {
+
+// A statistic as the texts of the document. Short, and without memory of its own, because a step has a
+// million of them.
+class StatisticText {
+ public:
+  std::string_view view() const { return {text_, size_}; }
+  static StatisticText Null();
+  static StatisticText OfBool(bool value);
+  static StatisticText OfInt(std::int64_t value);
+  static StatisticText OfUint(std::uint64_t value);
+  static StatisticText OfDouble(double value);
+
+ private:
+  static StatisticText Copy(std::string_view text);
+  std::uint8_t size_ = 0;
+  char text_[27];  // "-2.2250738585072014e-308" has 24 bytes
+};
+
+struct Measured {
+  std::array<StatisticText, 4> statistics;  // Max, Min, Mean, Norm
+  std::uint64_t digest = 0;                 // CRC-32 or xor
+  bool has_digest = false;                  // false: null
+  bool not_finite = false;                  // holds NaN or an infinity
+};
+
+// Everything null: no elements, or none that can be read.
+Measured NothingMeasured();
+// What the recorder asks of the pass over a tensor.
+SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision);
+// The rules of docs/formats/msprobe_dump.md. REQUIRES: at least one element
+Measured ApplyRules(const Summary& summary, Dtype dtype, bool is_scalar, SummaryMode mode,
+                    bool high_precision);
+
+}  // namespace vernier

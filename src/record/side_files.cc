@@ -1,0 +1,104 @@
+#include "record/side_files.h"
+
+#include "core/atomic_file.h"
+#include "record/json_text.h"
+
+namespace vernier {
+namespace {
+
+constexpr int kFramesDepth = 2;
+
+// Calls append(i, text) for each of `count` members, and writes what it gives.
+template <class Fn>
+Result<Done> WriteObject(const std::filesystem::path& path, std::size_t count, Fn&& append) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  std::string text = "{";
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) text += ',';
+    AppendLine(1, text);
+    append(i, text);
+    VN_RETURN_IF_ERROR(file.Write(text));
+    text.clear();
+  }
+  if (count > 0) AppendLine(0, text);
+  text += '}';
+  VN_RETURN_IF_ERROR(file.Write(text));
+  return file.CommitUnsynced();
+}
+
+}  // namespace
+
+Result<Done> StackTable::Declare(std::int64_t number, std::string_view frames) {
+  JsonIndenter indenter(frames, nullptr);
+  std::string text;
+  VN_RETURN_IF_ERROR(indenter.Value(kFramesDepth, text));
+  if (!text.starts_with('[') || !indenter.AtEnd()) {
+    return Error{ErrorCode::kBadArgument, "frames", "not a JSON list"};
+  }
+  const auto found = by_text_.find(text);
+  if (found != by_text_.end()) {
+    by_number_[number] = found->second;
+    return Done{};
+  }
+  const auto stack = static_cast<std::uint32_t>(texts_.size());
+  texts_.push_back(std::move(text));
+  by_text_.emplace(texts_.back(), stack);
+  by_number_[number] = stack;
+  return Done{};
+}
+
+std::optional<std::uint32_t> StackTable::Find(std::int64_t number) const {
+  const auto found = by_number_.find(number);
+  return found == by_number_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void StackFile::Add(std::uint32_t stack, std::string_view name) {
+  const auto [use, is_new] = use_of_.try_emplace(stack, uses_.size());
+  if (is_new) uses_.push_back({stack, {}});
+  uses_[use->second].names.push_back(name);
+}
+
+Result<Done> StackFile::Write(const std::filesystem::path& path, const StackTable& stacks) const {
+  return WriteObject(path, uses_.size(), [&](std::size_t i, std::string& text) {
+    text += '"';
+    AppendInteger(static_cast<std::int64_t>(i), text);
+    text += "\": [";
+    AppendLine(kFramesDepth, text);
+    text += '[';
+    for (const std::string_view& name : uses_[i].names) {
+      if (&name != uses_[i].names.data()) text += ',';
+      AppendLine(kFramesDepth + 1, text);
+      AppendJsonString(name, text);
+    }
+    AppendLine(kFramesDepth, text);
+    text += "],";
+    AppendLine(kFramesDepth, text);
+    text += stacks.text(uses_[i].stack);
+    AppendLine(1, text);
+    text += ']';
+  });
+}
+
+void ConstructFile::Set(std::string_view name, std::optional<std::string_view> parent) {
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) {
+    members_[found->second].parent = parent;
+    return;
+  }
+  members_.push_back({std::string(name), std::optional<std::string>(parent)});
+  by_name_.emplace(members_.back().name, members_.size() - 1);
+}
+
+Result<Done> ConstructFile::Write(const std::filesystem::path& path) const {
+  return WriteObject(path, members_.size(), [&](std::size_t i, std::string& text) {
+    AppendJsonString(members_[i].name, text);
+    text += ": ";
+    if (members_[i].parent) {
+      AppendJsonString(*members_[i].parent, text);
+    } else {
+      text += "null";
+    }
+  });
+}
+
+}  // namespace vernier

@@ -1,0 +1,64 @@
+// stack.json and construct.json: kept in memory, written whole.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "vernier/result.h"
+
+namespace vernier {
+
+// Call stacks by number; numbers with equal texts are one stack. Outlives the folders.
+class StackTable {
+ public:
+  // `frames`: a compact JSON list of texts. Fails when it is none.
+  Result<Done> Declare(std::int64_t number, std::string_view frames);
+  // Which stack a number means; nothing when it was never declared.
+  std::optional<std::uint32_t> Find(std::int64_t number) const;
+  // As it stands in stack.json.
+  const std::string& text(std::uint32_t stack) const { return texts_[stack]; }
+
+ private:
+  std::deque<std::string> texts_;
+  std::unordered_map<std::string_view, std::uint32_t> by_text_;
+  std::unordered_map<std::int64_t, std::uint32_t> by_number_;
+};
+
+// {"0": [[names], [frames]], ...}, numbered in the order of first use.
+class StackFile {
+ public:
+  // `name` must outlive this object.
+  void Add(std::uint32_t stack, std::string_view name);
+  Result<Done> Write(const std::filesystem::path& path, const StackTable& stacks) const;
+
+ private:
+  struct Use {
+    std::uint32_t stack;
+    std::vector<std::string_view> names;
+  };
+  std::vector<Use> uses_;
+  std::unordered_map<std::uint32_t, std::size_t> use_of_;
+};
+
+// {name: parent or null, ...}, in the order in which names first came.
+class ConstructFile {
+ public:
+  void Set(std::string_view name, std::optional<std::string_view> parent);
+  Result<Done> Write(const std::filesystem::path& path) const;
+
+ private:
+  struct Member {
+    std::string name;
+    std::optional<std::string> parent;
+  };
+  std::deque<Member> members_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+}  // namespace vernier

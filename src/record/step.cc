@@ -1,0 +1,367 @@
+#include "record/step.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/atomic_file.h"
+#include "read/json_cursor.h"
+#include "record/json_text.h"
+
+namespace vernier {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kTensorFolder = "dump_tensor_data";
+constexpr int kFieldDepth = 3, kWholeDepth = 2;
+// The files beside the document are written whole, so not often: a twentieth of the time at most.
+constexpr std::uint64_t kLookEveryCommits = 64;
+constexpr std::chrono::milliseconds kSideFilesEvery{1000};
+constexpr int kSideFilesShare = 20;
+
+Result<Done> CreateFolder(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (!problem && !fs::is_directory(folder, problem))
+    problem = std::make_error_code(std::errc::not_a_directory);
+  if (problem) return Error{CodeOfErrno(problem.value()), folder.string(), problem.message()};
+  return Done{};
+}
+
+StatisticText TextOf(const FilledValue& value) {
+  switch (value.kind) {
+    case FilledValue::kBool:
+      return StatisticText::OfBool(value.bits != 0);
+    case FilledValue::kInt:
+      return StatisticText::OfInt(value.bits);
+    case FilledValue::kUint:
+      return StatisticText::OfUint(static_cast<std::uint64_t>(value.bits));
+    case FilledValue::kDouble:
+      return StatisticText::OfDouble(std::bit_cast<double>(value.bits));
+    default:
+      return StatisticText::Null();
+  }
+}
+
+}  // namespace
+
+// Behind the files that the record names, so that it never names one that is not there.
+class Step::CommitJob : public Writer::Job {
+ public:
+  CommitJob(Document& document, Entry& entry, std::string value)
+      : document_(document), entry_(entry), value_(std::move(value)) {}
+  Result<Done> Run() override {
+    VN_ASSIGN_OR_RETURN(entry_.range, document_.Append(entry_.name, value_));
+    return Done{};
+  }
+
+ private:
+  Document& document_;
+  Entry& entry_;
+  std::string value_;
+};
+
+Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
+  const bool has_tensors = shared.options.tensors || where.dump_data_dir.has_value();
+  VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? where.folder / kTensorFolder : where.folder));
+  if (has_tensors) {
+    shared.floor.AskAgain();
+    VN_RETURN_IF_ERROR(shared.floor.Check(where.folder, 0));
+  }
+  shared.writer.ForgetFailure();
+  VN_ASSIGN_OR_RETURN(Document document,
+                      Document::Create(where.folder / where.file, where.header, where.dump_data_dir));
+  std::unique_ptr<Step> step(new Step(shared, std::move(where), std::move(document)));
+  if (has_tensors) {
+    step->files_.emplace(step->where_.folder / kTensorFolder, shared.options.dedup, shared.writer,
+                         shared.floor);
+  }
+  VN_RETURN_IF_ERROR(step->WriteSideFiles());
+  return step;
+}
+
+Step::Step(RecorderShared& shared, RecordFolder where, Document document)
+    : shared_(shared),
+      where_(std::move(where)),
+      document_(std::move(document)),
+      stack_changed_(true),
+      construct_changed_(true),
+      side_files_due_(std::chrono::steady_clock::now() + kSideFilesEvery) {}
+
+Step::~Step() { shared_.writer.Drain(); }
+
+const std::optional<Error>& Step::stopped() {
+  if (!stopped_ && shared_.writer.failed()) stopped_ = shared_.writer.failure();
+  return stopped_;
+}
+
+Entry& Step::EntryFor(std::string_view name) {
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return *found->second;
+  Entry& entry = entries_.emplace_back();
+  entry.name = name;
+  entry.order = next_order_++;
+  by_name_.emplace(entry.name, &entry);
+  ++shared_.totals.num_records;
+  return entry;
+}
+
+// Brings back an entry that went to the file already.
+Result<Done> Step::Reopen(Entry& entry) {
+  shared_.writer.Drain();
+  if (stopped()) return *stopped_;
+  VN_ASSIGN_OR_RETURN(const std::string value, document_.Read(entry.range));
+  entry.fields = SplitValue(value, entry.whole);
+  entry.in_memory = true;
+  constexpr std::string_view kDataName = "\"data_name\": ";
+  for (Field& field : entry.fields) {
+    for (std::size_t at = field.text.find(kDataName); files_ && at != std::string::npos;
+         at = field.text.find(kDataName, at + 1)) {
+      JsonCursor cursor(field.text, at + kDataName.size());
+      std::string buffer;
+      StoredFile* const file = files_->Find(cursor.TakeString(buffer));
+      if (file != nullptr) field.files.push_back(file);
+    }
+  }
+  return Done{};
+}
+
+void Step::ReleaseFiles(Field& field) {
+  for (StoredFile* file : field.files) files_->DropUser(*file);
+  field.files.clear();
+  for (Hole& hole : field.holes) {
+    hole.slot->entry = nullptr;
+    if (StoredFile* const file = std::exchange(hole.slot->file, nullptr)) files_->DropUser(*file);
+  }
+}
+
+// The text of a Put, into fresh_. The files of what it replaces are let go of first, so that their names are
+// free again.
+Result<Done> Step::Read(Entry& entry, std::string_view text, std::uint32_t flags,
+                        DescriptorWriter& descriptors) {
+  fresh_.clear();
+  JsonIndenter indenter(text, &descriptors);
+  if ((flags & kWhole) != 0) {
+    for (Field& field : entry.fields) ReleaseFiles(field);
+    entry.whole = true;
+    Field& field = fresh_.emplace_back();
+    descriptors.Enter(entry, field, indenter.path());
+    VN_RETURN_IF_ERROR(indenter.Value(kWholeDepth, field.text));
+  } else {
+    VN_RETURN_IF_ERROR(indenter.Members([&](std::string_view key) {
+      for (Field& field : entry.fields) {
+        if ((flags & kReplace) != 0 && field.key == key) ReleaseFiles(field);
+      }
+      Field& field = fresh_.emplace_back();
+      field.key = key;
+      descriptors.Enter(entry, field, indenter.path());
+      return indenter.Value(kFieldDepth, field.text);
+    }));
+  }
+  if (!indenter.AtEnd()) return Error{ErrorCode::kBadArgument, entry.name, "something follows the JSON text"};
+  return Done{};
+}
+
+void Step::Apply(Entry& entry, std::uint32_t flags) {
+  if ((flags & kWhole) != 0) entry.fields.clear();
+  for (Field& field : fresh_) {
+    const auto same = (flags & kReplace) == 0
+                          ? entry.fields.end()
+                          : std::find_if(entry.fields.begin(), entry.fields.end(),
+                                         [&](const Field& old) { return old.key == field.key; });
+    if (same != entry.fields.end()) {
+      *same = std::move(field);
+    } else {
+      entry.fields.push_back(std::move(field));
+    }
+  }
+  if ((flags & kMoveToEnd) != 0) entry.order = next_order_++;
+  entry.keep |= (flags & kKeep) != 0;
+  entry.finished = (flags & kFinish) != 0;
+}
+
+Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
+                       std::int64_t stack, std::uint32_t flags, std::uint32_t& seen) {
+  Entry& entry = EntryFor(name);
+  if (!entry.in_memory) VN_RETURN_IF_ERROR(Reopen(entry));
+  if (!entry.open) open_.push_back(&entry);
+  entry.open = true;
+  if (stack >= 0 && !entry.has_stack && where_.stack) {
+    const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
+    if (!known) {
+      return Error{ErrorCode::kBadArgument, entry.name,
+                   "stack " + std::to_string(stack) + " is not declared"};
+    }
+    stack_file_.Add(*known, entry.name);
+    entry.has_stack = stack_changed_ = true;
+  }
+  DescriptorWriter descriptors(shared_.meter, files_ ? &*files_ : nullptr, shared_.options.summary, slots_,
+                               words, shared_.totals);
+  if (Result<Done> read = Read(entry, text, flags, descriptors); !read) {
+    return In(entry.name, std::move(read).error());
+  }
+  if (descriptors.not_finite()) seen |= kSeenNotFinite;
+  Apply(entry, flags);
+  CommitIfComplete(entry);
+  return Done{};
+}
+
+void Step::CommitIfComplete(Entry& entry) {
+  if (!entry.finished || !IsComplete(entry)) return;
+  Commit(entry);
+  const auto at = std::find(open_.rbegin(), open_.rend(), &entry);  // mostly the last one
+  if (at != open_.rend()) open_.erase(std::next(at).base());
+  WriteSideFilesNowAndThen();
+}
+
+// Leaves open_ to the caller.
+void Step::Commit(Entry& entry) {
+  if (stopped()) return;
+  std::string value;
+  AppendValue(entry, shared_.options.summary, value);
+  out_of_order_ |= entry.committed || entry.order < last_written_order_;
+  last_written_order_ = std::max(last_written_order_, entry.order);
+  entry.committed = true;
+  entry.open = false;
+  if (!entry.keep) {
+    entry.fields = {};
+    entry.in_memory = false;
+  }
+  if (!shared_.writer.idle()) {
+    shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, std::move(value)));
+  } else if (Result<RecordRange> range = document_.Append(entry.name, value); range) {
+    entry.range = *range;
+  } else {
+    stopped_ = std::move(range).error();
+  }
+}
+
+Result<Done> Step::Construct(std::string_view name, std::optional<std::string_view> parent) {
+  if (!where_.construct) return Done{};
+  construct_file_.Set(name, parent);
+  construct_changed_ = true;
+  return Done{};
+}
+
+Result<std::string> Step::Describe(std::string_view file_stem, std::span<const std::int64_t> words) {
+  DescriptorWriter descriptors(shared_.meter, files_ ? &*files_ : nullptr, shared_.options.summary, slots_,
+                               words, shared_.totals);
+  std::string text;
+  VN_RETURN_IF_ERROR(descriptors.WriteAlone(file_stem, text));
+  return text;
+}
+
+Result<std::shared_ptr<Slot>> Step::SlotFor(std::int64_t number) const {
+  const auto found = slots_.find(number);
+  if (found != slots_.end()) return found->second;
+  return Error{ErrorCode::kBadArgument, "slot " + std::to_string(number), "nothing waits for it"};
+}
+
+void Step::Complete(std::int64_t number, Slot& slot) {
+  slot.filled = true;
+  Entry* const entry = slot.entry;
+  slots_.erase(number);
+  if (entry != nullptr) CommitIfComplete(*entry);
+}
+
+Result<Done> Step::Fill(std::int64_t number, std::span<const FilledValue, 4> values,
+                        std::optional<std::uint64_t> digest) {
+  VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
+  for (std::size_t i = 0; i < values.size(); ++i) slot->measured.statistics[i] = TextOf(values[i]);
+  slot->measured.has_digest = digest.has_value();
+  slot->measured.digest = digest.value_or(0);
+  slot->has_numbers = true;
+  if (!slot->copy_follows) Complete(number, *slot);
+  return Done{};
+}
+
+Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t> words) {
+  VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
+  VN_ASSIGN_OR_RETURN(TensorWords tensor, TakeTensor(words));
+  tensor.flags |= slot->wants_file ? kStore : kNoStore;
+  tensor.storage = 0;
+  --shared_.totals.num_tensors;  // it was counted when it was put
+  TensorFiles* const files = files_ && slot->entry != nullptr ? &*files_ : nullptr;
+  VN_ASSIGN_OR_RETURN(const MeasureCache::Known known,
+                      shared_.meter.Measure(
+                          tensor, files, [&] { return slot->stem; }, shared_.totals));
+  slot->file = known.file;
+  if (!slot->has_numbers) slot->measured = known.measured;
+  if (!slot->measured.has_digest) {
+    slot->measured.has_digest = known.measured.has_digest;
+    slot->measured.digest = known.measured.digest;
+  }
+  slot->has_numbers = true;
+  Complete(number, *slot);
+  return Done{};
+}
+
+Result<Done> Step::Flush() {
+  slots_.clear();  // what never came is null
+  std::sort(open_.begin(), open_.end(), [](const Entry* a, const Entry* b) { return a->order < b->order; });
+  for (Entry* entry : open_) Commit(*entry);
+  if (!stopped()) open_.clear();
+  shared_.writer.Drain();
+  if (files_ && !stopped()) files_->RemoveUnused();
+  const Result<Done> ordered = WriteInOrder();
+  const Result<Done> beside = WriteSideFiles();
+  document_.Unlock();
+  if (stopped()) return *stopped_;
+  VN_RETURN_IF_ERROR(ordered);
+  return beside;
+}
+
+// REQUIRES: the writer is idle
+Result<Done> Step::WriteInOrder() {
+  if (!out_of_order_) return Done{};
+  std::vector<Entry*> written;
+  for (Entry& entry : entries_) {
+    if (entry.range.size > 0) written.push_back(&entry);
+  }
+  std::sort(written.begin(), written.end(),
+            [](const Entry* a, const Entry* b) { return a->order < b->order; });
+  std::vector<RecordRange*> ranges;
+  ranges.reserve(written.size());
+  for (Entry* entry : written) ranges.push_back(&entry->range);
+  VN_RETURN_IF_ERROR(document_.Rewrite(ranges));
+  out_of_order_ = false;
+  return Done{};
+}
+
+Result<Done> Step::WriteSideFiles() {
+  const auto start = std::chrono::steady_clock::now();
+  if (where_.stack && stack_changed_) {
+    VN_RETURN_IF_ERROR(stack_file_.Write(where_.folder / "stack.json", shared_.stacks));
+  }
+  if (where_.construct && construct_changed_) {
+    VN_RETURN_IF_ERROR(construct_file_.Write(where_.folder / "construct.json"));
+  }
+  stack_changed_ = construct_changed_ = false;
+  const auto now = std::chrono::steady_clock::now();
+  side_files_due_ =
+      now + std::max<std::chrono::nanoseconds>(kSideFilesEvery, kSideFilesShare * (now - start));
+  return Done{};
+}
+
+// A failure shows at Flush(), which writes them again.
+void Step::WriteSideFilesNowAndThen() {
+  if (++num_commits_ % kLookEveryCommits != 0 || !(stack_changed_ || construct_changed_)) return;
+  if (std::chrono::steady_clock::now() >= side_files_due_) (void)WriteSideFiles();
+}
+
+Result<Done> Step::Move(fs::path folder, std::optional<std::string> dump_data_dir) {
+  shared_.writer.Drain();
+  std::error_code problem;
+  fs::rename(where_.folder, folder, problem);
+  if (problem) return Error{CodeOfErrno(problem.value()), folder.string(), problem.message()};
+  where_.folder = std::move(folder);
+  where_.dump_data_dir = std::move(dump_data_dir);
+  if (files_) files_->Moved(where_.folder / kTensorFolder);
+  VN_RETURN_IF_ERROR(document_.Moved(where_.folder / where_.file, where_.dump_data_dir));
+  out_of_order_ = true;
+  return WriteInOrder();
+}
+
+}  // namespace vernier

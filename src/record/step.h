@@ -1,0 +1,99 @@
+// Everything recorded into one folder: its entries, their order, and when each becomes part of the files.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "record/descriptor.h"
+#include "record/document.h"
+#include "record/entry.h"
+#include "record/side_files.h"
+#include "record/tensor_files.h"
+#include "record/tensor_meter.h"
+#include "record/writer.h"
+#include "vernier/record.h"
+
+namespace vernier {
+
+// What outlives a folder.
+struct RecorderShared {
+  explicit RecorderShared(RecorderOptions chosen)
+      : options(std::move(chosen)), floor(options), meter(options) {}
+
+  RecorderOptions options;
+  DiskFloor floor;
+  StackTable stacks;
+  RecordTotals totals;
+  TensorMeter meter;
+  Writer writer;  // last, because its jobs use what is above
+};
+
+// Used by one thread at a time. Drains the writer before it goes.
+class Step {
+ public:
+  // Creates the folder and its files.
+  static Result<std::unique_ptr<Step>> Create(RecorderShared& shared, RecordFolder where);
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  ~Step();
+
+  const std::filesystem::path& folder() const { return where_.folder; }
+  Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
+                   std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
+  Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent);
+  Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
+  Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
+                    std::optional<std::uint64_t> digest);
+  Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
+  Result<Done> Flush();
+  Result<Done> Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir);
+
+  // Set once nothing more can be written; what is there stays as it is.
+  const std::optional<Error>& stopped();
+
+ private:
+  class CommitJob;
+  Step(RecorderShared& shared, RecordFolder where, Document document);
+
+  Entry& EntryFor(std::string_view name);
+  Result<Done> Reopen(Entry& entry);
+  Result<Done> Read(Entry& entry, std::string_view text, std::uint32_t flags, DescriptorWriter& descriptors);
+  void Apply(Entry& entry, std::uint32_t flags);
+  void ReleaseFiles(Field& field);
+  void Commit(Entry& entry);
+  void CommitIfComplete(Entry& entry);
+  Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
+  void Complete(std::int64_t number, Slot& slot);
+  Result<Done> WriteInOrder();
+  Result<Done> WriteSideFiles();
+  void WriteSideFilesNowAndThen();
+
+  RecorderShared& shared_;
+  RecordFolder where_;
+  Document document_;
+  std::optional<TensorFiles> files_;
+  std::deque<Entry> entries_;
+  std::unordered_map<std::string_view, Entry*> by_name_;
+  std::vector<Entry*> open_;  // not committed, or changed since
+  std::vector<Field> fresh_;  // of the Put that is going on
+  Slots slots_;
+  std::uint64_t next_order_ = 0, last_written_order_ = 0;
+  bool out_of_order_ = false;  // the file is, or holds what was replaced
+  std::optional<Error> stopped_;
+
+  StackFile stack_file_;
+  ConstructFile construct_file_;
+  bool stack_changed_ = false, construct_changed_ = false;
+  std::uint64_t num_commits_ = 0;
+  std::chrono::steady_clock::time_point side_files_due_;
+};
+
+}  // namespace vernier

@@ -1,0 +1,79 @@
+#include "record/tensor_meter.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace vernier {
+namespace {
+
+int NumThreads(int asked) {
+  return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// Nothing to read: only an empty tensor has a digest, that of no bytes.
+Measured WithoutElements(const TensorWords& tensor, SummaryMode mode) {
+  Measured measured = NothingMeasured();
+  measured.has_digest = mode == SummaryMode::kMd5 && tensor.num_elements == 0 && !tensor.Has(kNoData);
+  return measured;
+}
+
+}  // namespace
+
+TensorMeter::TensorMeter(const RecorderOptions& options)
+    : options_(options), pool_(options.staging_bytes), workers_(NumThreads(options.num_threads)) {}
+
+Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, TensorFiles* files,
+                                                 const std::function<std::string()>& stem,
+                                                 RecordTotals& totals) {
+  ++totals.num_tensors;
+  if (!tensor.readable()) {
+    return MeasureCache::Known{WithoutElements(tensor, options_.summary), nullptr};
+  }
+  if (!WantsFile(tensor)) files = nullptr;
+  if (files != nullptr) totals.bytes_seen += tensor.num_bytes();
+  if (tensor.storage == 0) return Read(tensor, files, stem, totals);
+
+  const MeasureCache::Key key = MeasureCache::KeyOf(tensor);
+  const std::uint64_t fingerprint = MeasureCache::FingerprintOf(tensor);
+  const MeasureCache::Known* const known = cache_.Find(key, fingerprint);
+  if (known != nullptr && files == nullptr) return MeasureCache::Known{known->measured, nullptr};
+  if (known != nullptr && options_.dedup && known->file != nullptr && !known->file->gone) {
+    files->AddUser(*known->file);
+    totals.bytes_saved += tensor.num_bytes();
+    return *known;
+  }
+  VN_ASSIGN_OR_RETURN(const MeasureCache::Known read, Read(tensor, files, stem, totals));
+  cache_.Insert(key, fingerprint, read);
+  return read;
+}
+
+Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorFiles* files,
+                                              const std::function<std::string()>& stem,
+                                              RecordTotals& totals) {
+  ++totals.num_measured;
+  SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
+  if (tensor.Has(kNoStatistics)) request.statistics = false;
+  StagingPool::Buffer copy;
+  if (files != nullptr) {
+    copy = pool_.Take(tensor.num_bytes());
+    if (copy == nullptr) {
+      return Error{ErrorCode::kTooLarge, stem(),
+                   "no memory for a copy of " + std::to_string(tensor.num_bytes()) + " bytes"};
+    }
+    request.copy = copy.get();
+    request.crc32 = true;  // a zip archive needs it
+  }
+  SummaryTask task(tensor.strided(), request);
+  workers_.ForEach(task.num_chunks(), [&](std::size_t chunk) { task.RunChunk(chunk); });
+  const Summary summary = task.Finish();
+  MeasureCache::Known known;
+  known.measured =
+      ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), options_.summary, options_.high_precision);
+  if (tensor.Has(kNoStatistics)) known.measured.statistics = NothingMeasured().statistics;
+  if (files != nullptr) {
+    known.file = &files->Store(stem(), *tensor.dtype, tensor.shape, summary.crc32, std::move(copy), totals);
+  }
+  return known;
+}
+
+}  // namespace vernier
