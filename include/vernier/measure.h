@@ -24,11 +24,12 @@ inline constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
 enum class Group : std::uint32_t {
   kDiff = 1 << 0,        // dot, squares, differences, worst element, special values; always on
   kStats = 1 << 1,       // extremes and sums of both sides
-  kRelative = 1 << 2,    // relative errors by MeasureOptions::relative
-  kClose = 1 << 3,       // elements within rtol/atol, unequal, greater on the target side
-  kUlp = 1 << 4,         // distance in units in the last place; both sides of one float type
+  kRelative = 1 << 2,    // relative errors as MeasureOptions::relative defines them
+  kClose = 1 << 3,       // elements within rtol/atol
+  kUlp = 1 << 4,         // largest distance in units in the last place; both sides of one float type
   kThresholds = 1 << 5,  // elements with |d| above 1e-1 … 1e-6
   kPrecheck = 1 << 6,    // the pre-check standards' small, normal and special values
+  kDetails = 1 << 7,     // what few want of the groups above: sums of d and |d|, order, shares, mean ULP
 };
 class Groups {
  public:
@@ -120,7 +121,7 @@ struct PairMeasures {
   std::uint64_t num_elements = 0;
   // kDiff
   double dot = 0, sum_sq_target = 0, sum_sq_golden = 0;
-  double sum_sq_diff = 0, sum_abs_diff = 0, sum_diff = 0;
+  double sum_sq_diff = 0;
   double max_abs_diff = 0;
   std::uint64_t max_abs_diff_index = 0;  // first element that has it
   double max_abs_diff_target = 0, max_abs_diff_golden = 0;
@@ -133,15 +134,19 @@ struct PairMeasures {
   TensorStats target, golden;
   // kRelative
   double max_relative = 0, sum_relative = 0;
-  bool relative_has_nan = false;                                         // half precision divides 0 by 0
-  std::uint64_t num_relative_below_1e3 = 0, num_relative_below_5e3 = 0;  // < 0.001, < 0.005
+  bool relative_has_nan = false;  // half precision divides 0 by 0
+  // < 0.001, < 0.005; under kFloor only with kDetails
+  std::uint64_t num_relative_below_1e3 = 0, num_relative_below_5e3 = 0;
   // kClose
   double rtol = 0, atol = 0;    // the ones used
   std::uint64_t num_close = 0;  // finite elements, and equal special values
-  std::uint64_t num_target_greater = 0, num_target_less = 0;
   // kUlp
   bool has_ulp = false;
-  std::uint64_t max_ulp = 0, num_ulp_above = 0;
+  std::uint64_t max_ulp = 0;
+  // kDetails; those of ULPs with kUlp
+  double sum_abs_diff = 0, sum_diff = 0;
+  std::uint64_t num_target_greater = 0, num_target_less = 0;
+  std::uint64_t num_ulp_above = 0;
   double sum_ulp = 0;
   // kThresholds: elements with |d| > 1e-1, 1e-2, … 1e-6
   std::array<std::uint64_t, 6> num_abs_above{};
@@ -152,11 +157,12 @@ struct PairMeasures {
   std::uint64_t num_special_mismatches() const;
   double Cosine() const;  // both all zero: 1; one all zero: 0; NaN when a square overflowed
   double Rmse() const;
-  double MeanAbsDiff() const;
   double MeanRelative() const;
+  // kDetails
+  double MeanAbsDiff() const;
   double Bias() const;
   double MeanUlp() const;
-  // kClose, by value: NaN equals NaN here, -0 equals 0.
+  // By value: NaN equals NaN here, -0 equals 0.
   std::uint64_t num_unequal() const {
     return num_target_greater + num_target_less + num_special_mismatches();
   }

@@ -80,7 +80,7 @@ constexpr Column<PairMeasures> kPairColumns[] = {
 // clang-format on
 
 constexpr Groups kPairGroups =
-    Group::kDiff | Group::kRelative | Group::kClose | Groups(Group::kUlp) | Group::kThresholds;
+    Group::kDiff | Group::kRelative | Group::kClose | Group::kUlp | Group::kThresholds | Group::kDetails;
 
 template <class T, std::size_t kNumColumns>
 VnTable* OneRow(const Column<T> (&columns)[kNumColumns], const T& measured) {

@@ -45,11 +45,23 @@ struct Directory {
   std::uint64_t offset_bytes = 0, size_bytes = 0, num_members = 0;
 };
 
+// An end record without comment, right behind its directory or the zip64 records: any reader takes this one.
+bool EndsPlainly(ByteSpan file, std::size_t end) {
+  if (LoadLittle<std::uint32_t>(file, end) != kEndSignature || LoadLittle<std::uint16_t>(file, end + 20) != 0)
+    return false;
+  const std::uint64_t directory_end =
+      std::uint64_t{LoadLittle<std::uint32_t>(file, end + 12)} + LoadLittle<std::uint32_t>(file, end + 16);
+  return directory_end == end ||
+         (end >= kLocator64Bytes &&
+          LoadLittle<std::uint32_t>(file, end - kLocator64Bytes) == kLocator64Signature);
+}
+
 // The end record is the one whose comment ends with the file. Two of them would be two archives in one, and
 // which one is meant would depend on the reader.
 Result<std::size_t> FindEnd(ByteSpan file) {
   if (file.size() < kEndBytes) return Error{ErrorCode::kTruncated, "zip end record", ""};
   const std::size_t last = file.size() - kEndBytes;
+  if (EndsPlainly(file, last)) return last;  // the usual case, without a search through 64 KiB
   const std::size_t first = last > kMaxCommentBytes ? last - kMaxCommentBytes : 0;
   std::optional<std::size_t> found;
   for (std::size_t at = last + 1; at-- > first;) {

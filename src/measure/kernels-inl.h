@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
+#include "measure/stored-inl.h"  // what is left of half precision here builds on it
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
@@ -76,42 +78,29 @@ HWY_INLINE void Extremes(const T* x, std::size_t n, double& min_out, double& max
   max_out = hn::GetLane(hn::MaxOfLanes(d, hn::Max(last, max)));
 }
 
-// How many of t are greater than g, and less. `n` is a multiple of kNumLanes.
-template <class T>
-HWY_INLINE void Order(const T* t, const T* g, std::size_t n, CloseCounts& out) {
-  const hn::CappedTag<T, kNumLanes> half;
-  const DWide<T> d;
-  const auto count = [&](auto tag, std::size_t i) HWY_ATTR {
-    const auto a = hn::LoadU(tag, t + i), b = hn::LoadU(tag, g + i);
-    out.greater += hn::CountTrue(tag, hn::Gt(a, b));
-    out.less += hn::CountTrue(tag, hn::Lt(a, b));
-  };
-  std::size_t i = 0;
-  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) count(d, i);
-  for (; i < n; i += hn::Lanes(half)) count(half, i);
-}
-
 template <unsigned kParts, class T>
 void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out) {
   constexpr bool kStats = (kParts & kPartStats) != 0, kRelative = (kParts & kPartRelative) != 0;
   constexpr bool kClose = (kParts & kPartClose) != 0;
   const D64 d64;
   const std::size_t whole = WholeLanes(n);
-  const V64 floor = hn::Set(d64, parameters.floor), t1 = hn::Set(d64, 0.001), t5 = hn::Set(d64, 0.005);
+  const V64 floor = hn::Set(d64, parameters.floor);
   const V64 rtol = hn::Set(d64, parameters.rtol), atol = hn::Set(d64, parameters.atol);
+  const NextBlock next = parameters.next;
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
-    V64 dot = hn::Zero(d64), sq_t = dot, sq_g = dot, sq_d = dot, abs_d = dot, sum_d = dot, max_d = dot;
+    V64 dot = hn::Zero(d64), sq_t = dot, sq_g = dot, sq_d = dot, max_d = dot;
     V64 sum_t = dot, sum_g = dot, sum_relative = dot, max_relative = dot;
-    std::uint64_t below_1e3 = 0, below_5e3 = 0, num_close = 0;
+    std::uint64_t num_close = 0;
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
+      // Memory works while we compute: what follows this block is fetched by the time it is asked for.
+      hwy::Prefetch(next.target + i * next.target_item_bytes);
+      hwy::Prefetch(next.golden + i * next.golden_item_bytes);
       const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
       const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
       dot = AddProduct<T>(dot, a, b);
       sq_t = AddProduct<T>(sq_t, a, a);
       sq_g = AddProduct<T>(sq_g, b, b);
       sq_d = hn::Add(sq_d, hn::Mul(d, d));
-      abs_d = hn::Add(abs_d, magnitude);
-      sum_d = hn::Add(sum_d, d);
       max_d = hn::Max(max_d, magnitude);
       if constexpr (kStats) {
         sum_t = hn::Add(sum_t, a);
@@ -121,8 +110,6 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
         const V64 relative = hn::Div(magnitude, hn::Max(hn::Abs(b), floor));
         sum_relative = hn::Add(sum_relative, relative);
         max_relative = hn::Max(max_relative, relative);
-        below_1e3 += hn::CountTrue(d64, hn::Lt(relative, t1));
-        below_5e3 += hn::CountTrue(d64, hn::Lt(relative, t5));
       }
       if constexpr (kClose) {
         num_close += hn::CountTrue(d64, hn::Le(magnitude, hn::Add(atol, hn::Mul(rtol, hn::Abs(b)))));
@@ -132,23 +119,42 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
     hn::Store(sq_t, d64, out.sq_t.lane + lane);
     hn::Store(sq_g, d64, out.sq_g.lane + lane);
     hn::Store(sq_d, d64, out.sq_d.lane + lane);
-    hn::Store(abs_d, d64, out.abs_d.lane + lane);
-    hn::Store(sum_d, d64, out.d.lane + lane);
     hn::Store(max_d, d64, out.max_abs_d.lane + lane);
     hn::Store(sum_t, d64, out.sum_t.lane + lane);
     hn::Store(sum_g, d64, out.sum_g.lane + lane);
     hn::Store(sum_relative, d64, out.relative.sum.lane + lane);
     plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d64, max_relative)), out.relative.max);
-    out.relative.num_below_1e3 += below_1e3;
-    out.relative.num_below_5e3 += below_5e3;
-    out.close.close += num_close;
+    out.num_close += num_close;
   });
   if constexpr (kStats) {
     Extremes(t, n, out.min_t, out.max_t);
     Extremes(g, n, out.min_g, out.max_g);
   }
-  if constexpr (kClose) Order(t, g, whole, out.close);
   plain::Pair<kParts>(t, g, whole, n, parameters, out);
+}
+
+template <class T>
+void Details(const T* t, const T* g, std::size_t n, double floor, DetailLanes& out) {
+  const D64 d64;
+  const std::size_t whole = WholeLanes(n);
+  const V64 least = hn::Set(d64, floor), t1 = hn::Set(d64, 0.001), t5 = hn::Set(d64, 0.005);
+  ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
+    V64 abs_d = hn::Zero(d64), sum_d = abs_d;
+    for (std::size_t i = lane; i < whole; i += kNumLanes) {
+      const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
+      const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
+      const V64 relative = hn::Div(magnitude, hn::Max(hn::Abs(b), least));
+      abs_d = hn::Add(abs_d, magnitude);
+      sum_d = hn::Add(sum_d, d);
+      out.greater += hn::CountTrue(d64, hn::Gt(a, b));
+      out.less += hn::CountTrue(d64, hn::Lt(a, b));
+      out.num_below_1e3 += hn::CountTrue(d64, hn::Lt(relative, t1));
+      out.num_below_5e3 += hn::CountTrue(d64, hn::Lt(relative, t5));
+    }
+    hn::Store(abs_d, d64, out.abs_d.lane + lane);
+    hn::Store(sum_d, d64, out.d.lane + lane);
+  });
+  plain::Details(t, g, whole, n, floor, out);
 }
 
 template <class T>
@@ -202,7 +208,7 @@ void Zeros(const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
   plain::Zeros(x, i, n, min_normal, out);
 }
 
-// The part that RelativeIn and RelativeHalf share: extremes and counts of relative errors in registers of
+// The part that RelativeOwn and RelativeDouble share: extremes and counts of relative errors in registers of
 // type D.
 template <class D>
 struct RelativeCounter {
@@ -278,95 +284,29 @@ void Thresholds(const T* t, const T* g, std::size_t n, std::uint64_t* above) {
   plain::Thresholds(t, g, i, n, above);
 }
 
-using DF = hn::CappedTag<float, 16>;
-using VF = hn::Vec<DF>;
-using DI = hn::RebindToSigned<DF>;
-using DU = hn::RebindToUnsigned<DF>;
-
-// The x86 sets from AVX2 on convert halves in hardware, exactly as IEEE 754 says; elsewhere we do it with
-// integers.
-#define VN_HAVE_HALF_CONVERSION \
-  (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
-
-HWY_INLINE VF RoundToHalf(VF value) {
-  const DF d;
-#if VN_HAVE_HALF_CONVERSION
-  return hn::PromoteTo(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, DF>(), value));
-#else
-  const DU du;
-  const auto bits = hn::BitCast(du, value);
-  const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
-  const auto magnitude = hn::AndNot(sign, bits);
-  const VF positive = hn::BitCast(d, magnitude), half = hn::Set(d, 0.5f);
-  const VF subnormal = hn::Sub(hn::Add(positive, half), half);
-  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
-  const auto rounded = hn::And(hn::Add(hn::Add(magnitude, hn::Set(du, 0xfffu)), odd), hn::Set(du, ~0x1fffu));
-  VF result = hn::IfThenElse(hn::Lt(positive, hn::Set(d, 0x1p-14f)), subnormal, hn::BitCast(d, rounded));
-  const VF infinity = hn::BitCast(d, hn::Set(du, 0x7f800000u));
-  result = hn::IfThenElse(hn::Gt(result, hn::Set(d, 65504.0f)), infinity, result);
-  result = hn::IfThenElse(hn::IsNaN(value), value, result);
-  return hn::BitCast(d, hn::Or(hn::BitCast(du, result), sign));
-#endif
-}
-
+// The quotients are not rounded one by one: rounding keeps the order, so that it is enough to round the
+// largest, and to compare the others with the smallest float that rounds to the threshold.
 void RelativeHalf(const float* t, const float* g, std::size_t n, RelativeLanes& out) {
   const DF d;
-  RelativeCounter<DF> counter(d, plain::RoundToHalf(0.001f), plain::RoundToHalf(0.005f));
-  bool has_nan = false;
+  const VF t1 = hn::Set(d, plain::FirstRoundingTo(plain::RoundToHalf(0.001f)));
+  const VF t5 = hn::Set(d, plain::FirstRoundingTo(plain::RoundToHalf(0.005f)));
+  VF max = hn::Zero(d);
+  auto any_nan = hn::IsNaN(max);  // none so far
   const std::size_t step = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + step <= n; i += step) {
     const VF a = hn::LoadU(d, t + i), b = hn::LoadU(d, g + i);
-    const VF relative = hn::Abs(RoundToHalf(hn::Div(RoundToHalf(hn::Sub(a, b)), b)));
+    const VF relative = hn::Abs(hn::Div(RoundToHalf(hn::Sub(a, b)), b));
     const auto nan = hn::IsNaN(relative);
-    has_nan |= !hn::AllFalse(d, nan);
+    any_nan = hn::Or(any_nan, nan);
     // A NaN would stop Max from working, so it stands as zero there; no comparison counts it.
-    counter.max = hn::Max(counter.max, hn::IfThenZeroElse(nan, relative));
-    counter.below_1e3 += hn::CountTrue(d, hn::Lt(relative, counter.t1));
-    counter.below_5e3 += hn::CountTrue(d, hn::Lt(relative, counter.t5));
+    max = hn::Max(max, hn::IfThenZeroElse(nan, relative));
+    out.num_below_1e3 += hn::CountTrue(d, hn::Lt(relative, t1));
+    out.num_below_5e3 += hn::CountTrue(d, hn::Lt(relative, t5));
   }
-  counter.Finish(out);
-  out.has_nan |= has_nan;
+  plain::KeepMax(plain::RoundToHalf(hn::GetLane(hn::MaxOfLanes(d, max))), out.max);
+  out.has_nan |= !hn::AllFalse(d, any_nan);
   plain::RelativeHalf(t, g, i, n, out);
-}
-
-void WidenF16(const void* in, std::size_t n, float* out) {
-  const DF d;
-  const hn::Rebind<std::uint16_t, DF> d16;
-  const auto* from = static_cast<const std::uint16_t*>(in);
-  const std::size_t step = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    const auto halves = hn::LoadU(d16, from + i);
-#if VN_HAVE_HALF_CONVERSION
-    hn::StoreU(hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves)), d, out + i);
-#else
-    const DU du;
-    const auto bits = hn::PromoteTo(du, halves);
-    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
-    const auto scaled = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f)));
-    const auto exponent = hn::Set(du, 0x7c00u);
-    const auto special =
-        hn::IfThenElseZero(hn::Eq(hn::And(bits, exponent), exponent), hn::Set(du, 0x7f800000u));
-    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
-    hn::StoreU(hn::BitCast(d, hn::Or(hn::Or(scaled, special), sign)), d, out + i);
-#endif
-  }
-  plain::WidenF16(in, i, n, out);
-}
-
-void WidenBF16(const void* in, std::size_t n, float* out) {
-  const DF d;
-  const DU du;
-  const hn::Rebind<std::uint16_t, DF> d16;
-  const auto* from = static_cast<const std::uint16_t*>(in);
-  const std::size_t step = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from + i)));
-    hn::StoreU(hn::BitCast(d, bits), d, out + i);
-  }
-  plain::WidenBF16(in, i, n, out);
 }
 
 void WidenF32(const void* in, std::size_t n, double* out) {
@@ -378,77 +318,10 @@ void WidenF32(const void* in, std::size_t n, double* out) {
   plain::WidenF32(in, i, n, out);
 }
 
-// Distances on the number line fit 32 bits without sign for both widths; their sum over a block is kept as
-// low and high halves so that a 32-bit lane cannot overflow.
-struct UlpCounter {
-  explicit UlpCounter(std::uint64_t threshold)
-      : limit(hn::Set(DU(), static_cast<std::uint32_t>(threshold > 0xffffffffu ? 0xffffffffu : threshold))),
-        max(hn::Zero(DU())),
-        low(max),
-        high(max) {}
-  template <int kSignBit>
-  static HWY_INLINE hn::Vec<DI> OnNumberLine(hn::Vec<DU> bits) {
-    const DI di;
-    const auto magnitude = hn::BitCast(di, hn::And(bits, hn::Set(DU(), (1u << kSignBit) - 1)));
-    const auto negative = hn::ShiftRight<31>(hn::BitCast(di, hn::ShiftLeft<31 - kSignBit>(bits)));
-    return hn::Sub(hn::Xor(magnitude, negative), negative);
-  }
-  HWY_INLINE void Add(hn::Vec<DI> x, hn::Vec<DI> y) {
-    const DU du;
-    const auto distance = hn::Sub(hn::BitCast(du, hn::Max(x, y)), hn::BitCast(du, hn::Min(x, y)));
-    max = hn::Max(max, distance);
-    above += hn::CountTrue(du, hn::Gt(distance, limit));
-    low = hn::Add(low, hn::And(distance, hn::Set(du, 0xffffu)));
-    high = hn::Add(high, hn::ShiftRight<16>(distance));
-  }
-  HWY_INLINE void Finish(UlpCounts& out) const {
-    const DU du;
-    HWY_ALIGN std::uint32_t lanes[3][16];
-    hn::Store(max, du, lanes[0]);
-    hn::Store(low, du, lanes[1]);
-    hn::Store(high, du, lanes[2]);
-    for (std::size_t i = 0; i < hn::Lanes(du); ++i) {
-      out.max = lanes[0][i] > out.max ? lanes[0][i] : out.max;
-      out.sum += lanes[1][i] + (static_cast<std::uint64_t>(lanes[2][i]) << 16);
-    }
-    out.above += above;
-  }
-  hn::Vec<DU> limit, max, low, high;
-  std::uint64_t above = 0;
-};
-
-void Ulp16(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
-  const DU du;
-  const hn::Rebind<std::uint16_t, DU> d16;
-  const auto *a = static_cast<const std::uint16_t*>(t), *b = static_cast<const std::uint16_t*>(g);
-  UlpCounter counter(threshold);
-  const std::size_t step = hn::Lanes(du);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    counter.Add(UlpCounter::OnNumberLine<15>(hn::PromoteTo(du, hn::LoadU(d16, a + i))),
-                UlpCounter::OnNumberLine<15>(hn::PromoteTo(du, hn::LoadU(d16, b + i))));
-  }
-  counter.Finish(out);
-  plain::Ulp<std::uint16_t>(t, g, i, n, threshold, out);
-}
-
-void Ulp32(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
-  const DU du;
-  const auto *a = static_cast<const std::uint32_t*>(t), *b = static_cast<const std::uint32_t*>(g);
-  UlpCounter counter(threshold);
-  const std::size_t step = hn::Lanes(du);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    counter.Add(UlpCounter::OnNumberLine<31>(hn::LoadU(du, a + i)),
-                UlpCounter::OnNumberLine<31>(hn::LoadU(du, b + i)));
-  }
-  counter.Finish(out);
-  plain::Ulp<std::uint32_t>(t, g, i, n, threshold, out);
-}
-
 template <class T>
 constexpr TypedKernels<T> kTyped = {
     {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
+    Details<T>,
     Stats<T>,
     Centered<T>,
     Zeros<T>,
@@ -464,8 +337,8 @@ const Kernels* Table() {
                                 WidenBF16,
                                 WidenF32,
                                 RelativeHalf,
-                                Ulp16,
-                                Ulp32};
+                                {Ulp16, MaxUlp<std::uint16_t>},
+                                {Ulp32, MaxUlp<std::uint32_t>}};
   return &table;
 }
 

@@ -44,28 +44,37 @@ struct RelativeLanes {
   std::uint64_t num_below_1e3 = 0, num_below_5e3 = 0;
 };
 
-struct CloseCounts {
-  std::uint64_t close = 0, greater = 0, less = 0;
-};
-
 // What one walk over a block of a pair gives; t: target, g: golden, d = t - g. The parts beyond the
 // differences share its loads and conversions, which is why they are not kernels of their own. A bit each,
 // any combination:
 enum PairParts : unsigned {
   kPartStats = 1,     // sum_t, sum_g, min and max of both
-  kPartRelative = 2,  // |d| / max(|g|, floor), in double
-  kPartClose = 4,     // |d| <= atol + rtol * |g|, t > g, t < g
+  kPartRelative = 2,  // |d| / max(|g|, floor), in double: sum and max
+  kPartClose = 4,     // |d| <= atol + rtol * |g|
   kNumPartSets = 8,
 };
 struct PairLanes {
-  Lanes dot, sq_t, sq_g, sq_d, abs_d, d, max_abs_d;
+  Lanes dot, sq_t, sq_g, sq_d, max_abs_d;
   Lanes sum_t, sum_g;
   double min_t = 0, max_t = 0, min_g = 0, max_g = 0;
   RelativeLanes relative;
-  CloseCounts close;
+  std::uint64_t num_close = 0;
+};
+// Where the numbers after the block lie in memory, so that they can be fetched in passing. Any address will
+// do.
+struct NextBlock {
+  const std::byte *target = nullptr, *golden = nullptr;
+  std::size_t target_item_bytes = 0, golden_item_bytes = 0;
 };
 struct PairParameters {
   double floor = 0, rtol = 0, atol = 0;
+  NextBlock next;
+};
+
+struct DetailLanes {
+  Lanes abs_d, d;
+  std::uint64_t greater = 0, less = 0;                 // t > g, t < g
+  std::uint64_t num_below_1e3 = 0, num_below_5e3 = 0;  // |d| / max(|g|, floor)
 };
 
 struct UlpCounts {
@@ -85,6 +94,7 @@ template <class T>
 struct TypedKernels {
   void (*pair[kNumPartSets])(const T* t, const T* g, std::size_t n, const PairParameters& parameters,
                              PairLanes& out);
+  void (*details)(const T* t, const T* g, std::size_t n, double floor, DetailLanes& out);
   void (*stats)(const T* x, std::size_t n, StatsLanes& out);
   void (*centered)(const T* x, std::size_t n, double mean, Lanes& sum_sq);
   // Denormal: not zero and smaller than min_normal, the stored type's smallest normal number.
@@ -96,6 +106,12 @@ struct TypedKernels {
   void (*thresholds)(const T* t, const T* g, std::size_t n, std::uint64_t* above);
 };
 
+// Units in the last place, on the stored bits: everything, and the largest alone, which costs a fraction.
+struct UlpKernels {
+  void (*all)(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out);
+  std::uint64_t (*max)(const void* t, const void* g, std::size_t n);
+};
+
 struct Kernels {
   const char* name;
   TypedKernels<float> f32;
@@ -105,8 +121,7 @@ struct Kernels {
   void (*widen_f32)(const void* in, std::size_t n, double* out);
   // |d / g| where every step is rounded to half precision, as NumPy computes with float16
   void (*relative_half)(const float* t, const float* g, std::size_t n, RelativeLanes& out);
-  void (*ulp16)(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out);
-  void (*ulp32)(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out);
+  UlpKernels ulp16, ulp32;
 };
 
 const Kernels& PlainKernels();

@@ -57,8 +57,6 @@ void AddDiff(const PairLanes& lanes, PairMeasures& measures) {
   measures.sum_sq_target += lanes.sq_t.Sum();
   measures.sum_sq_golden += lanes.sq_g.Sum();
   measures.sum_sq_diff += lanes.sq_d.Sum();
-  measures.sum_abs_diff += lanes.abs_d.Sum();
-  measures.sum_diff += lanes.d.Sum();
 }
 
 void AddRelative(const RelativeLanes& lanes, PairMeasures& measures) {
@@ -83,8 +81,8 @@ void AddUlpOneByOne(const void* t, const void* g, std::size_t n, const bool* spe
 
 // Special positions are zero on both sides here as well, and so have no distance.
 template <class Bits>
-void AddUlpByKernel(decltype(Kernels::ulp16) kernel, const void* t, const void* g, std::size_t n,
-                    const bool* special, std::uint64_t threshold, PairMeasures& measures) {
+void AddUlpByKernel(const UlpKernels& kernels, const void* t, const void* g, std::size_t n,
+                    const bool* special, const MeasureOptions& options, PairMeasures& measures) {
   Bits target[kBlockElements], golden[kBlockElements];
   if (special != nullptr) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -95,8 +93,12 @@ void AddUlpByKernel(decltype(Kernels::ulp16) kernel, const void* t, const void* 
     t = target;
     g = golden;
   }
+  if (!options.groups.Has(Group::kDetails)) {
+    measures.max_ulp = std::max(measures.max_ulp, kernels.max(t, g, n));
+    return;
+  }
   UlpCounts counts;
-  kernel(t, g, n, threshold, counts);
+  kernels.all(t, g, n, options.ulp_threshold, counts);
   measures.max_ulp = std::max(measures.max_ulp, counts.max);
   measures.num_ulp_above += counts.above;
   measures.sum_ulp += static_cast<double>(counts.sum);
@@ -108,16 +110,15 @@ void AddUlp(const PairPlan& plan, const Kernels& kernels, std::uint64_t first, s
             const bool* special, PairMeasures& measures) {
   const void* t = plan.target.data + plan.target.OffsetBytes(first);
   const void* g = plan.golden.data + plan.golden.OffsetBytes(first);
-  const std::uint64_t threshold = plan.options.ulp_threshold;
   switch (plan.ulp_bits) {
     case 8:
-      return AddUlpOneByOne<std::uint8_t>(t, g, n, special, threshold, measures);
+      return AddUlpOneByOne<std::uint8_t>(t, g, n, special, plan.options.ulp_threshold, measures);
     case 16:
-      return AddUlpByKernel<std::uint16_t>(kernels.ulp16, t, g, n, special, threshold, measures);
+      return AddUlpByKernel<std::uint16_t>(kernels.ulp16, t, g, n, special, plan.options, measures);
     case 32:
-      return AddUlpByKernel<std::uint32_t>(kernels.ulp32, t, g, n, special, threshold, measures);
+      return AddUlpByKernel<std::uint32_t>(kernels.ulp32, t, g, n, special, plan.options, measures);
     case 64:
-      return AddUlpOneByOne<std::uint64_t>(t, g, n, special, threshold, measures);
+      return AddUlpOneByOne<std::uint64_t>(t, g, n, special, plan.options.ulp_threshold, measures);
   }
 }
 
@@ -161,7 +162,7 @@ class ChunkMeasurer {
         kernels_(kernels),
         typed_(typed),
         groups_(plan.options.groups),
-        parameters_{plan.options.relative_floor, plan.options.rtol, plan.options.atol},
+        parameters_{plan.options.relative_floor, plan.options.rtol, plan.options.atol, {}},
         pair_kernel_(typed.pair[PartsOf(plan)]) {
     measures_.rtol = plan.options.rtol;
     measures_.atol = plan.options.atol;
@@ -172,6 +173,8 @@ class ChunkMeasurer {
     measures_.num_elements = count;
     worst_block_ = first;
     for (std::uint64_t done = 0; done < count; done += kBlockElements) {
+      const bool is_last = count - done <= kBlockElements;
+      LookAhead(first + done + (is_last ? 0 : kBlockElements));
       AddBlock(first + done, BlockSize(done, count));
     }
     if (count > 0 && !plan_.exact_integers) LookAtWorst(BlockSize(worst_block_ - first, count));
@@ -181,6 +184,12 @@ class ChunkMeasurer {
  private:
   static std::size_t BlockSize(std::uint64_t done, std::uint64_t count) {
     return static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done));
+  }
+
+  void LookAhead(std::uint64_t next) {
+    parameters_.next = {plan_.target.data + plan_.target.OffsetBytes(next),
+                        plan_.golden.data + plan_.golden.OffsetBytes(next), ItemBytes(plan_.target.number),
+                        ItemBytes(plan_.golden.number)};
   }
 
   SpecialBlock<W>& Scratch() {
@@ -229,14 +238,27 @@ class ChunkMeasurer {
     AddRelative(plan_.relative == RelativeKind::kFloor ? lanes.relative : OtherRelative(t, g, n), measures_);
     if (groups_.Has(Group::kThresholds)) typed_.thresholds(t, g, n, measures_.num_abs_above.data());
     if (groups_.Has(Group::kUlp)) AddUlp(plan_, kernels_, first, n, special, measures_);
+    if (groups_.Has(Group::kDetails)) AddDetails(t, g, n);
     if (plan_.exact_integers) return AddExactIntegers(plan_, first, n, measures_);
     if (const double max = lanes.max_abs_d.Max(); max > measures_.max_abs_diff) {
       measures_.max_abs_diff = max;
       worst_block_ = first;
     }
-    measures_.num_close += lanes.close.close;
-    measures_.num_target_greater += lanes.close.greater;
-    measures_.num_target_less += lanes.close.less;
+    measures_.num_close += lanes.num_close;
+  }
+
+  void AddDetails(const W* t, const W* g, std::size_t n) {
+    DetailLanes lanes;
+    typed_.details(t, g, n, parameters_.floor, lanes);
+    measures_.sum_abs_diff += lanes.abs_d.Sum();
+    measures_.sum_diff += lanes.d.Sum();
+    if (plan_.relative == RelativeKind::kFloor) {
+      measures_.num_relative_below_1e3 += lanes.num_below_1e3;
+      measures_.num_relative_below_5e3 += lanes.num_below_5e3;
+    }
+    if (plan_.exact_integers) return;  // counted by AddExactIntegers
+    measures_.num_target_greater += lanes.greater;
+    measures_.num_target_less += lanes.less;
   }
 
   void AddStats(const PairLanes& lanes, std::size_t n) {
@@ -268,7 +290,7 @@ class ChunkMeasurer {
   const Kernels& kernels_;
   const TypedKernels<W>& typed_;
   const Groups groups_;
-  const PairParameters parameters_;
+  PairParameters parameters_;
   void (*const pair_kernel_)(const W*, const W*, std::size_t, const PairParameters&, PairLanes&);
   PairMeasures measures_;
   std::uint64_t worst_block_ = 0;  // first number of the block with the largest difference so far

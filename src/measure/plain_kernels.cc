@@ -12,9 +12,21 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
   plain::Pair<kParts>(t, g, 0, n, parameters, out);
 }
 
+template <class Bits>
+void Ulp(const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
+  plain::Ulp<Bits>(t, g, 0, n, threshold, out);
+}
+template <class Bits>
+std::uint64_t MaxUlp(const void* t, const void* g, std::size_t n) {
+  return plain::MaxUlp<Bits>(t, g, 0, n);
+}
+
 template <class T>
 constexpr TypedKernels<T> kTyped = {
     {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
+    [](const T* t, const T* g, std::size_t n, double floor, DetailLanes& out) {
+      plain::Details(t, g, 0, n, floor, out);
+    },
     [](const T* x, std::size_t n, StatsLanes& out) {
       out.min = out.max = plain::LoadAt<T>(x, 0);
       plain::Stats(x, 0, n, out);
@@ -42,12 +54,8 @@ constexpr Kernels kPlain = {
     [](const float* t, const float* g, std::size_t n, RelativeLanes& out) {
       plain::RelativeHalf(t, g, 0, n, out);
     },
-    [](const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
-      plain::Ulp<std::uint16_t>(t, g, 0, n, threshold, out);
-    },
-    [](const void* t, const void* g, std::size_t n, std::uint64_t threshold, UlpCounts& out) {
-      plain::Ulp<std::uint32_t>(t, g, 0, n, threshold, out);
-    },
+    {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
+    {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
 };
 
 }  // namespace

@@ -29,8 +29,6 @@ void Diff(const T* t, const T* g, std::size_t first, std::size_t n, PairLanes& o
     out.sq_t.lane[lane] += a * a;
     out.sq_g.lane[lane] += b * b;
     out.sq_d.lane[lane] += d * d;
-    out.abs_d.lane[lane] += std::abs(d);
-    out.d.lane[lane] += d;
     KeepMax(std::abs(d), out.max_abs_d.lane[lane]);
   }
 }
@@ -77,7 +75,7 @@ void RelativeFloor(const T* t, const T* g, std::size_t first, std::size_t n, dou
     const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), magnitude = std::abs(b);
     const double relative = std::abs(a - b) / (magnitude > floor ? magnitude : floor);
     out.sum.lane[i % kNumLanes] += relative;
-    CountRelative(relative, 0.001, 0.005, out);
+    KeepMax(relative, out.max);
   }
 }
 
@@ -118,6 +116,13 @@ inline float RoundToHalf(float value) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | sign);
 }
 
+// The smallest float that RoundToHalf makes `half` out of. REQUIRES: `half` is a normal, positive half.
+inline float FirstRoundingTo(float half) {
+  const std::uint32_t middle =
+      std::bit_cast<std::uint32_t>(half) - 0x1000u;  // between it and the half before
+  return std::bit_cast<float>(RoundToHalf(std::bit_cast<float>(middle)) == half ? middle : middle + 1);
+}
+
 inline void RelativeHalf(const float* t, const float* g, std::size_t first, std::size_t n,
                          RelativeLanes& out) {
   for (std::size_t i = first; i < n; ++i) {
@@ -130,13 +135,26 @@ inline void RelativeHalf(const float* t, const float* g, std::size_t first, std:
 }
 
 template <class T>
-void Close(const T* t, const T* g, std::size_t first, std::size_t n, double rtol, double atol,
-           CloseCounts& out) {
+std::uint64_t CountClose(const T* t, const T* g, std::size_t first, std::size_t n, double rtol, double atol) {
+  std::uint64_t count = 0;
   for (std::size_t i = first; i < n; ++i) {
     const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i);
-    out.close += std::abs(a - b) <= atol + rtol * std::abs(b);
+    count += std::abs(a - b) <= atol + rtol * std::abs(b);
+  }
+  return count;
+}
+
+template <class T>
+void Details(const T* t, const T* g, std::size_t first, std::size_t n, double floor, DetailLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), d = a - b, magnitude = std::abs(b);
+    const double relative = std::abs(d) / (magnitude > floor ? magnitude : floor);
+    out.abs_d.lane[i % kNumLanes] += std::abs(d);
+    out.d.lane[i % kNumLanes] += d;
     out.greater += a > b;
     out.less += a < b;
+    out.num_below_1e3 += relative < 0.001;
+    out.num_below_5e3 += relative < 0.005;
   }
 }
 
@@ -161,7 +179,7 @@ void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairPa
   }
   if constexpr ((kParts & kPartRelative) != 0) RelativeFloor(t, g, first, n, parameters.floor, out.relative);
   if constexpr ((kParts & kPartClose) != 0)
-    Close(t, g, first, n, parameters.rtol, parameters.atol, out.close);
+    out.num_close += CountClose(t, g, first, n, parameters.rtol, parameters.atol);
 }
 
 template <class T>
@@ -196,6 +214,16 @@ void Ulp(const void* t, const void* g, std::size_t first, std::size_t n, std::ui
     out.above += distance > threshold;
     out.sum += distance;
   }
+}
+
+template <class Bits>
+std::uint64_t MaxUlp(const void* t, const void* g, std::size_t first, std::size_t n) {
+  std::uint64_t max = 0;
+  for (std::size_t i = first; i < n; ++i) {
+    const std::uint64_t distance = UlpDistance(LoadAt<Bits>(t, i), LoadAt<Bits>(g, i));
+    max = distance > max ? distance : max;
+  }
+  return max;
 }
 
 inline void WidenF16(const void* in, std::size_t first, std::size_t n, float* out) {

@@ -303,6 +303,8 @@ Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, 
   };
   MeasureOptions options;
   options.groups = Group::kDiff | Group::kStats | Group::kRelative;
+  // The one output that keeps everything measured.
+  if (settings.format == ReportFormat::kJsonl) options.groups = options.groups | Group::kDetails;
   options.relative = builder.profile().relative;
   options.real_part_only = true;
   options.num_threads = builder.job().num_threads;

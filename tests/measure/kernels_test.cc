@@ -77,15 +77,12 @@ void ExpectSame(const RelativeLanes& got, const RelativeLanes& want) {
 }
 
 void ExpectSame(const PairLanes& got, const PairLanes& want, bool with_stats) {
-  for (const auto lanes :
-       {&PairLanes::dot, &PairLanes::sq_t, &PairLanes::sq_g, &PairLanes::sq_d, &PairLanes::abs_d,
-        &PairLanes::d, &PairLanes::max_abs_d, &PairLanes::sum_t, &PairLanes::sum_g}) {
+  for (const auto lanes : {&PairLanes::dot, &PairLanes::sq_t, &PairLanes::sq_g, &PairLanes::sq_d,
+                           &PairLanes::max_abs_d, &PairLanes::sum_t, &PairLanes::sum_g}) {
     EXPECT_TRUE(Same(got.*lanes, want.*lanes));
   }
   ExpectSame(got.relative, want.relative);
-  EXPECT_EQ(got.close.close, want.close.close);
-  EXPECT_EQ(got.close.greater, want.close.greater);
-  EXPECT_EQ(got.close.less, want.close.less);
+  EXPECT_EQ(got.num_close, want.num_close);
   if (!with_stats) return;
   EXPECT_EQ(got.min_t, want.min_t);
   EXPECT_EQ(got.max_t, want.max_t);
@@ -111,13 +108,22 @@ void CheckTyped(const TypedKernels<T>& fast, const TypedKernels<T>& plain_table)
       const Misaligned<T> target(target_values, skip), golden(golden_values, skip);
       const T *t = target.get(), *g = golden.get();
 
-      const PairParameters parameters = {1e-12, 1.3e-6, 1e-5};
+      const PairParameters parameters = {1e-12, 1.3e-6, 1e-5, {}};
       for (unsigned parts = 0; parts < kNumPartSets; ++parts) {
         PairLanes got, want;
         fast.pair[parts](t, g, n, parameters, got);
         plain_table.pair[parts](t, g, n, parameters, want);
         ExpectSame(got, want, (parts & kPartStats) != 0);
       }
+
+      DetailLanes details, details_plain;
+      fast.details(t, g, n, 1e-12, details);
+      plain_table.details(t, g, n, 1e-12, details_plain);
+      EXPECT_TRUE(Same(details.abs_d, details_plain.abs_d) && Same(details.d, details_plain.d));
+      EXPECT_EQ(details.greater, details_plain.greater);
+      EXPECT_EQ(details.less, details_plain.less);
+      EXPECT_EQ(details.num_below_1e3, details_plain.num_below_1e3);
+      EXPECT_EQ(details.num_below_5e3, details_plain.num_below_5e3);
 
       StatsLanes stats, stats_plain;
       fast.stats(t, n, stats);
@@ -204,18 +210,16 @@ TEST_P(EveryTarget, CountsUnitsInTheLastPlaceAsThePlainLoopDoes) {
       t[i] = i % 3 ? g[i] + static_cast<std::uint32_t>(random() % 5) : static_cast<std::uint32_t>(random());
     }
     for (const std::uint64_t threshold : {std::uint64_t{0}, std::uint64_t{2}, ~std::uint64_t{0}}) {
-      UlpCounts got, want;
-      ActiveKernels().ulp32(t.data(), g.data(), n, threshold, got);
-      PlainKernels().ulp32(t.data(), g.data(), n, threshold, want);
-      EXPECT_EQ(got.max, want.max);
-      EXPECT_EQ(got.sum, want.sum);
-      EXPECT_EQ(got.above, want.above);
-      UlpCounts got16, want16;
-      ActiveKernels().ulp16(t.data(), g.data(), n, threshold, got16);
-      PlainKernels().ulp16(t.data(), g.data(), n, threshold, want16);
-      EXPECT_EQ(got16.max, want16.max);
-      EXPECT_EQ(got16.sum, want16.sum);
-      EXPECT_EQ(got16.above, want16.above);
+      for (const auto kernels : {&Kernels::ulp16, &Kernels::ulp32}) {
+        UlpCounts got, want;
+        (ActiveKernels().*kernels).all(t.data(), g.data(), n, threshold, got);
+        (PlainKernels().*kernels).all(t.data(), g.data(), n, threshold, want);
+        EXPECT_EQ(got.max, want.max);
+        EXPECT_EQ(got.sum, want.sum);
+        EXPECT_EQ(got.above, want.above);
+        EXPECT_EQ((ActiveKernels().*kernels).max(t.data(), g.data(), n), want.max);
+        EXPECT_EQ((PlainKernels().*kernels).max(t.data(), g.data(), n), want.max);
+      }
     }
   }
 }
@@ -238,6 +242,15 @@ TEST(RoundToHalf, AgreesWithTheNearestHalfEverywhere) {
   EXPECT_EQ(plain::RoundToHalf(65519.996f), 65504.0f);
   EXPECT_EQ(plain::RoundToHalf(65520.0f), HUGE_VALF);
   EXPECT_TRUE(std::isnan(plain::RoundToHalf(NAN)));
+}
+
+TEST(RoundToHalf, FirstRoundingToIsTheFirst) {
+  for (std::uint32_t bits = 0x401; bits < 0x7c00; ++bits) {
+    const float half = plain::HalfToFloat(static_cast<std::uint16_t>(bits));
+    const float first = plain::FirstRoundingTo(half);
+    ASSERT_EQ(plain::RoundToHalf(first), half) << bits;
+    ASSERT_LT(plain::RoundToHalf(std::nextafter(first, 0.0f)), half) << bits;
+  }
 }
 
 TEST(ForceTarget, RefusesWhatTheMachineDoesNotHave) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNan = NAN, kInf = HUGE_VALF;
 constexpr Groups kEverything = Group::kDiff | Group::kStats | Group::kRelative | Group::kClose | Group::kUlp |
-                               Group::kThresholds | Group::kPrecheck;
+                               Group::kThresholds | Group::kPrecheck | Group::kDetails;
 
 template <class T>
 TensorView View(Dtype dtype, const std::vector<T>& values) {
@@ -69,6 +69,30 @@ TEST(MeasurePair, AgreesWithSimpleLoops) {
     EXPECT_EQ(m.max_relative, max_relative);
     EXPECT_EQ(m.num_close, close);
     EXPECT_EQ(m.num_abs_above[3], above);
+  }
+}
+
+TEST(MeasurePair, LeavingOutTheDetailsChangesNothingElse) {
+  std::vector<float> t(5000), g(5000);
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  for (std::size_t i = 0; i < t.size(); ++i) {
+    g[i] = i % 701 == 0 ? kNan : normal(random);
+    t[i] = i % 503 == 0 ? 0 : g[i] * (1 + 1e-5f * normal(random));
+  }
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kF64}) {
+    MeasureOptions options;
+    options.groups = Group::kDiff | Group::kRelative | Group::kClose | Group::kUlp;
+    const PairMeasures less = *MeasurePair(View(dtype, t), View(dtype, g), options);
+    options.groups = options.groups | Group::kDetails;
+    const PairMeasures more = *MeasurePair(View(dtype, t), View(dtype, g), options);
+    EXPECT_EQ(less.max_ulp, more.max_ulp);
+    EXPECT_EQ(less.sum_relative, more.sum_relative);
+    EXPECT_EQ(less.max_relative, more.max_relative);
+    EXPECT_EQ(less.num_close, more.num_close);
+    EXPECT_GT(more.num_target_greater + more.num_target_less, 0u);
+    EXPECT_EQ(less.num_target_greater + less.num_target_less, 0u);
+    EXPECT_EQ(less.sum_abs_diff, 0);
   }
 }
 
