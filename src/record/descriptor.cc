@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "read/json_cursor.h"
+#include "record/descriptor_style.h"
 
 namespace vernier {
 
@@ -30,22 +31,14 @@ struct DescriptorWriter::Texts {
 
 namespace {
 
-void AppendMember(std::string_view key, int depth, std::string& out) {
-  out += ',';
-  AppendLine(depth + 1, out);
-  out += '"';
-  out += key;
-  out += "\": ";
-}
-
-void AppendShape(std::span<const std::int64_t> shape, int depth, std::string& out) {
+void AppendShape(std::span<const std::int64_t> shape, const DescriptorStyle& style, std::string& out) {
   out += '[';
   for (const std::int64_t& size : shape) {
     if (&size != shape.data()) out += ',';
-    AppendLine(depth + 1, out);
+    out += style.shape_item;
     AppendInteger(size, out);
   }
-  if (!shape.empty()) AppendLine(depth, out);
+  if (!shape.empty()) out += style.shape_end;
   out += ']';
 }
 
@@ -63,7 +56,9 @@ Result<Done> AppendAfter(std::string_view after, int depth, std::string& out) {
   if (after.empty()) return Done{};
   JsonIndenter members(after, nullptr);
   return members.Members([&](std::string_view key) {
-    AppendMember(key, depth, out);
+    out += ',';
+    AppendLine(depth + 1, out);
+    out.append("\"").append(key).append("\": ");
     return members.Value(depth + 1, out);
   });
 }
@@ -131,21 +126,20 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
     not_finite_ |= known.measured.not_finite;
     if (known.file != nullptr && field_ != nullptr) field_->files.push_back(known.file);
   }
-  out += '{';
-  AppendLine(depth + 1, out);
-  out += "\"type\": ";
+  const DescriptorStyle& style = StyleAt(depth);
+  out += style.open_type;
   out += texts.type.empty() ? std::string_view("\"torch.Tensor\"") : texts.type;
-  AppendMember("dtype", depth, out);
+  out += style.dtype;
   AppendDtype(tensor, texts.dtype, out);
-  AppendMember("shape", depth, out);
-  AppendShape(tensor.shape, depth + 1, out);
+  out += style.shape;
+  AppendShape(tensor.shape, style, out);
   if (slot != nullptr) {
     AddHole(Hole::kSummary, depth, slot, out);
   } else {
     AppendSummary(known.measured, mode_, depth, out);
   }
   if (!texts.plain) {
-    AppendMember("requires_grad", depth, out);
+    out += style.requires_grad;
     out += tensor.Has(kRequiresGrad) ? "true" : "false";
   }
   VN_RETURN_IF_ERROR(AppendAfter(texts.after, depth, out));
@@ -154,7 +148,7 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
   } else {
     AppendTail(known.measured, known.file, mode_, depth, out);
   }
-  AppendLine(depth, out);
+  out += style.end;
   out += '}';
   return Done{};
 }

@@ -2,35 +2,29 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "read/json_cursor.h"
+#include "record/descriptor_style.h"
 #include "record/json_text.h"
 
 namespace vernier {
 namespace {
 
-constexpr std::string_view kStatisticNames[] = {"Max", "Min", "Mean", "Norm"};
 constexpr int kEntryDepth = 2;
 
-// The next member of a descriptor that has some already.
-void AppendMember(std::string_view key, int depth, std::string& out) {
-  out += ',';
-  AppendLine(depth + 1, out);
-  out += '"';
-  out += key;
-  out += "\": ";
+void AppendHex(std::uint64_t value, int num_digits, std::string& out) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  while (num_digits-- > 0) out += kDigits[value >> (4 * num_digits) & 0xF];
 }
 
 void AppendDigest(const Measured& measured, SummaryMode mode, int depth, std::string& out) {
-  AppendMember("md5", depth, out);
+  out += StyleAt(depth).md5;
   if (!measured.has_digest) {
     out += "null";
-  } else if (mode == SummaryMode::kXor) {
-    fmt::format_to(std::back_inserter(out), "\"0x{:016x}\"", measured.digest);
-  } else {
-    fmt::format_to(std::back_inserter(out), "\"{:08x}\"", measured.digest);
+    return;
   }
+  out += mode == SummaryMode::kXor ? "\"0x" : "\"";
+  AppendHex(measured.digest, mode == SummaryMode::kXor ? 16 : 8, out);
+  out += '"';
 }
 
 void AppendField(const Field& field, SummaryMode mode, std::string& out) {
@@ -64,8 +58,9 @@ bool HoldsGradients(std::string_view name) {
 
 void AppendSummary(const Measured& measured, SummaryMode mode, int depth, std::string& out) {
   if (mode == SummaryMode::kXor) return AppendDigest(measured, mode, depth, out);
-  for (std::size_t i = 0; i < std::size(kStatisticNames); ++i) {
-    AppendMember(kStatisticNames[i], depth, out);
+  const DescriptorStyle& style = StyleAt(depth);
+  for (std::size_t i = 0; i < style.statistics.size(); ++i) {
+    out += style.statistics[i];
     out += measured.statistics[i].view();
   }
 }
@@ -73,7 +68,7 @@ void AppendSummary(const Measured& measured, SummaryMode mode, int depth, std::s
 void AppendTail(const Measured& measured, const StoredFile* file, SummaryMode mode, int depth,
                 std::string& out) {
   if (file != nullptr) {
-    AppendMember("data_name", depth, out);
+    out += StyleAt(depth).data_name;
     AppendJsonString(file->name, out);
   }
   if (mode == SummaryMode::kMd5) AppendDigest(measured, mode, depth, out);

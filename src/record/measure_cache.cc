@@ -23,7 +23,7 @@ std::uint64_t LoadWord(const std::byte* from, std::uint64_t num_bytes) {
 
 }  // namespace
 
-MeasureCache::MeasureCache() : rows_(new Row[kNumRows]) {}
+MeasureCache::MeasureCache() : small_(new Row[kNumSmallRows]), large_(new Row[kNumLargeRows]) {}
 
 MeasureCache::Key MeasureCache::KeyOf(const TensorWords& tensor) {
   Key key{kOddA, kOddB};
@@ -62,14 +62,16 @@ std::uint64_t MeasureCache::FingerprintOf(const TensorWords& tensor) {
   return print;
 }
 
-const MeasureCache::Known* MeasureCache::Find(const Key& key, std::uint64_t fingerprint) const {
-  const Row& row = rows_[key.first % kNumRows];
+const MeasureCache::Known* MeasureCache::Find(const Key& key, std::uint64_t fingerprint,
+                                              std::uint64_t num_bytes) const {
+  const Row& row = RowOf(key, num_bytes);
   const bool is_it = row.generation == generation_ && row.key == key && row.fingerprint == fingerprint;
   return is_it ? &row.known : nullptr;
 }
 
-void MeasureCache::Insert(const Key& key, std::uint64_t fingerprint, const Known& known) {
-  rows_[key.first % kNumRows] = {key, fingerprint, generation_, known};
+void MeasureCache::Insert(const Key& key, std::uint64_t fingerprint, std::uint64_t num_bytes,
+                          const Known& known) {
+  RowOf(key, num_bytes) = {key, fingerprint, generation_, known};
 }
 
 }  // namespace vernier

@@ -31,20 +31,27 @@ class MeasureCache {
   // REQUIRES: tensor.readable()
   static std::uint64_t FingerprintOf(const TensorWords& tensor);
 
-  // Null when unknown, or changed since.
-  const Known* Find(const Key& key, std::uint64_t fingerprint) const;
-  void Insert(const Key& key, std::uint64_t fingerprint, const Known& known);
+  // Null when unknown, or changed since. `num_bytes` is the size of the tensor.
+  const Known* Find(const Key& key, std::uint64_t fingerprint, std::uint64_t num_bytes) const;
+  void Insert(const Key& key, std::uint64_t fingerprint, std::uint64_t num_bytes, const Known& known);
   void Clear() { ++generation_; }
 
  private:
-  static constexpr std::size_t kNumRows = std::size_t{1} << 15;
+  // Small tensors are many and cheap to measure again: their table stays in the processor's cache, and they
+  // do not push out the large ones.
+  static constexpr std::size_t kNumSmallRows = std::size_t{1} << 12, kNumLargeRows = std::size_t{1} << 14;
+  static constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 14;
   struct Row {
     Key key;
     std::uint64_t fingerprint = 0, generation = 0;
     Known known;
   };
+  Row& RowOf(const Key& key, std::uint64_t num_bytes) const {
+    return num_bytes < kLargeBytes ? small_[key.first % kNumSmallRows] : large_[key.first % kNumLargeRows];
+  }
+
   std::uint64_t generation_ = 1;
-  std::unique_ptr<Row[]> rows_;
+  std::unique_ptr<Row[]> small_, large_;
 };
 
 }  // namespace vernier

@@ -14,6 +14,8 @@
 namespace vernier {
 namespace {
 
+constexpr double kLargestHalf = 65504;
+
 float RoundToBFloat16(float value) {
   if (std::isnan(value)) return value;
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -41,7 +43,10 @@ Numbers InOwnType(const Summary& summary, Dtype dtype) {
   if (squares > std::numeric_limits<float>::max() || squares < std::numeric_limits<float>::min()) {
     squares = static_cast<float>(squares);
   }
-  return {RoundTo(dtype, static_cast<float>(sum) / count), RoundTo(dtype, std::sqrt(squares))};
+  double norm = std::sqrt(squares);
+  // Beyond the largest number of the type is infinite, even where rounding would lead back to that number.
+  if (dtype == Dtype::kF16 && norm > kLargestHalf) norm = std::numeric_limits<double>::infinity();
+  return {RoundTo(dtype, static_cast<float>(sum) / count), RoundTo(dtype, norm)};
 }
 
 Numbers InDouble(const Summary& summary) {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kTensorFolder = "dump_tensor_data";
 constexpr int kFieldDepth = 3, kWholeDepth = 2;
+constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64;
 // The files beside the document are written whole, so not often: a twentieth of the time at most.
 constexpr std::uint64_t kLookEveryCommits = 64;
 constexpr std::chrono::milliseconds kSideFilesEvery{1000};
@@ -98,14 +99,36 @@ const std::optional<Error>& Step::stopped() {
 }
 
 Entry& Step::EntryFor(std::string_view name) {
+  if (last_ != nullptr && last_->name == name) return *last_;
   const auto found = by_name_.find(name);
-  if (found != by_name_.end()) return *found->second;
+  if (found != by_name_.end()) return *(last_ = found->second);
   Entry& entry = entries_.emplace_back();
+  last_ = &entry;
+  entry.fields.reserve(kUsualFields);
   entry.name = name;
   entry.order = next_order_++;
   by_name_.emplace(entry.name, &entry);
   ++shared_.totals.num_records;
   return entry;
+}
+
+Field& Step::FreshField() {
+  if (spare_.empty()) return fresh_.emplace_back();
+  fresh_.push_back(std::move(spare_.back()));
+  spare_.pop_back();
+  return fresh_.back();
+}
+
+void Step::ForgetFields(Entry& entry) {
+  for (Field& field : entry.fields) {
+    if (spare_.size() == kMaxSpareFields) break;
+    field.text.clear();
+    field.holes.clear();
+    field.files.clear();
+    spare_.push_back(std::move(field));
+  }
+  entry.fields = {};
+  entry.in_memory = false;
 }
 
 // Brings back an entry that went to the file already.
@@ -146,7 +169,8 @@ Result<Done> Step::Read(Entry& entry, std::string_view text, std::uint32_t flags
   if ((flags & kWhole) != 0) {
     for (Field& field : entry.fields) ReleaseFiles(field);
     entry.whole = true;
-    Field& field = fresh_.emplace_back();
+    Field& field = FreshField();
+    field.key.clear();
     descriptors.Enter(entry, field, indenter.path());
     VN_RETURN_IF_ERROR(indenter.Value(kWholeDepth, field.text));
   } else {
@@ -154,7 +178,7 @@ Result<Done> Step::Read(Entry& entry, std::string_view text, std::uint32_t flags
       for (Field& field : entry.fields) {
         if ((flags & kReplace) != 0 && field.key == key) ReleaseFiles(field);
       }
-      Field& field = fresh_.emplace_back();
+      Field& field = FreshField();
       field.key = key;
       descriptors.Enter(entry, field, indenter.path());
       return indenter.Value(kFieldDepth, field.text);
@@ -219,19 +243,16 @@ void Step::CommitIfComplete(Entry& entry) {
 // Leaves open_ to the caller.
 void Step::Commit(Entry& entry) {
   if (stopped()) return;
-  std::string value;
-  AppendValue(entry, shared_.options.summary, value);
+  value_.clear();
+  AppendValue(entry, shared_.options.summary, value_);
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
   entry.open = false;
-  if (!entry.keep) {
-    entry.fields = {};
-    entry.in_memory = false;
-  }
+  if (!entry.keep) ForgetFields(entry);
   if (!shared_.writer.idle()) {
-    shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, std::move(value)));
-  } else if (Result<RecordRange> range = document_.Append(entry.name, value); range) {
+    shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, value_));
+  } else if (Result<RecordRange> range = document_.Append(entry.name, value_); range) {
     entry.range = *range;
   } else {
     stopped_ = std::move(range).error();

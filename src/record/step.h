@@ -64,6 +64,8 @@ class Step {
   Step(RecorderShared& shared, RecordFolder where, Document document);
 
   Entry& EntryFor(std::string_view name);
+  Field& FreshField();
+  void ForgetFields(Entry& entry);
   Result<Done> Reopen(Entry& entry);
   Result<Done> Read(Entry& entry, std::string_view text, std::uint32_t flags, DescriptorWriter& descriptors);
   void Apply(Entry& entry, std::uint32_t flags);
@@ -82,8 +84,11 @@ class Step {
   std::optional<TensorFiles> files_;
   std::deque<Entry> entries_;
   std::unordered_map<std::string_view, Entry*> by_name_;
+  Entry* last_ = nullptr;     // that was put to: the next Put is often for it
   std::vector<Entry*> open_;  // not committed, or changed since
   std::vector<Field> fresh_;  // of the Put that is going on
+  std::vector<Field> spare_;  // used up, kept for their memory
+  std::string value_;         // of the entry that is committed
   Slots slots_;
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // the file is, or holds what was replaced

@@ -35,7 +35,7 @@ Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Tens
 
   const MeasureCache::Key key = MeasureCache::KeyOf(tensor);
   const std::uint64_t fingerprint = MeasureCache::FingerprintOf(tensor);
-  const MeasureCache::Known* const known = cache_.Find(key, fingerprint);
+  const MeasureCache::Known* const known = cache_.Find(key, fingerprint, tensor.num_bytes());
   if (known != nullptr && files == nullptr) return MeasureCache::Known{known->measured, nullptr};
   if (known != nullptr && options_.dedup && known->file != nullptr && !known->file->gone) {
     files->AddUser(*known->file);
@@ -43,7 +43,7 @@ Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Tens
     return *known;
   }
   VN_ASSIGN_OR_RETURN(const MeasureCache::Known read, Read(tensor, files, stem, totals));
-  cache_.Insert(key, fingerprint, read);
+  cache_.Insert(key, fingerprint, tensor.num_bytes(), read);
   return read;
 }
 
