@@ -150,13 +150,12 @@ bool Precedes(Dtype dtype, std::int64_t a, std::int64_t b) {
   return dtype == Dtype::kU64 ? static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b) : a < b;
 }
 
-bool StartsWithMinusZero(const StridedTensor& tensor) {
-  return VisitDtype(tensor.dtype, [&](auto type) {
-    std::byte last;  // of the first element: little endian, so it holds the sign
-    constexpr std::size_t kBytes = sizeof(typename decltype(type)::type);
-    std::memcpy(&last, tensor.data + kBytes - 1, 1);
-    return (last & std::byte{0x80}) != std::byte{0};
-  });
+bool EndsWithMinusZero(const StridedTensor& tensor) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) last += (tensor.shape[i] - 1) * tensor.strides[i];
+  // Little endian: the sign is in the last byte.
+  const std::int64_t at = (last + 1) * static_cast<std::int64_t>(ItemBytes(tensor.dtype)) - 1;
+  return (tensor.data[at] & std::byte{0x80}) != std::byte{0};
 }
 
 bool NeedsOrder(const SummaryRequest& request) {
@@ -230,10 +229,10 @@ Summary SummaryTask::Finish() const {
       total.crc32 = static_cast<std::uint32_t>(crc32_combine(total.crc32, part.crc32, num_bytes));
     }
   }
-  // Instruction sets do not order -0 and 0 alike. Only where every element is a zero does its sign matter.
+  // Instruction sets do not order -0 and 0 alike. Where every element is a zero, the last one's sign counts.
   if (total.min == 0 || total.max == 0) {
     const bool minus = total.min == 0 && total.max == 0 && Class(tensor_.dtype) == DtypeClass::kFloat &&
-                       StartsWithMinusZero(tensor_);
+                       EndsWithMinusZero(tensor_);
     if (total.min == 0) total.min = minus ? -0.0 : 0.0;
     if (total.max == 0) total.max = minus ? -0.0 : 0.0;
   }

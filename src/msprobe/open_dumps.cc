@@ -123,6 +123,11 @@ Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& lo
     }
   }
   for (const Dump* dump : {&*npu, &**bench}) {
+    if (dump->torn()) {
+      log.Warning(
+          fmt::format("{} ends in the middle: its writer was stopped. The {} records before that are used.",
+                      dump->path().string(), dump->records().size()));
+    }
     if (dump->records().empty()) log.Warning(fmt::format("No APIs found in {}.", FileName(job.kind)));
     if (!dump->check_failure().empty()) return RankFailure(log, dump->check_failure());
   }

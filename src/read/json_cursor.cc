@@ -213,12 +213,12 @@ std::string_view JsonCursor::TakeRawString(bool& escaped) {
   SkipBlanks();
   if (!ok()) return {};
   if (at_ == text_.size() || text_[at_] != '"') {
-    Fail("expected a text");
+    Fail(at_ == text_.size() ? kRanOut : "expected a text");
     return {};
   }
   const std::size_t end = StringEnd(at_ + 1, escaped);
   if (end == std::string_view::npos) {
-    Fail("a text does not end");
+    Fail(kTextRanOut);
     return {};
   }
   const std::string_view raw = text_.substr(at_ + 1, end - at_ - 1);
@@ -245,7 +245,9 @@ std::string_view JsonCursor::TakeString(std::string& buffer) {
 std::string_view JsonCursor::TakeKey(bool& escaped) {
   const std::string_view key = TakeRawString(escaped);
   SkipBlanks();
-  if (ok() && (at_ == text_.size() || text_[at_] != ':')) Fail("expected ':'");
+  if (ok() && (at_ == text_.size() || text_[at_] != ':')) {
+    Fail(at_ == text_.size() ? kRanOut : "expected ':'");
+  }
   ++at_;
   return key;
 }
@@ -275,7 +277,7 @@ bool JsonCursor::More(char close) {
   if (at_ < text_.size() && text_[at_] == close) {
     ++at_;
   } else {
-    Fail(at_ == text_.size() ? "the file ends inside a value" : "expected ',' or a closing bracket");
+    Fail(at_ == text_.size() ? kRanOut : "expected ',' or a closing bracket");
   }
   return false;
 }
@@ -286,11 +288,11 @@ void JsonCursor::Skip() {
   std::size_t depth = 0;
   bool escaped = false;
   do {
-    if (at_ >= text_.size()) return Fail("the file ends inside a value");
+    if (at_ >= text_.size()) return Fail(kRanOut);
     const char c = text_[at_];
     if (c == '"') {
       const std::size_t end = StringEnd(at_ + 1, escaped);
-      if (end == std::string_view::npos) return Fail("a text does not end");
+      if (end == std::string_view::npos) return Fail(kTextRanOut);
       at_ = end + 1;
     } else if (c == '{' || c == '[') {
       ++depth, ++at_;

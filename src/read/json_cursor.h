@@ -20,6 +20,8 @@ class JsonCursor {
 
   bool ok() const { return problem_ == nullptr; }
   const char* problem() const { return problem_; }
+  // It failed because the text stops in the middle of something.
+  bool ran_out() const { return problem_ == kRanOut || problem_ == kTextRanOut; }
   std::size_t position() const { return at_; }
   void MoveTo(std::size_t position) {
     at_ = position;
@@ -67,6 +69,9 @@ class JsonCursor {
   }
 
  private:
+  static constexpr const char* kRanOut = "the file ends inside a value";
+  static constexpr const char* kTextRanOut = "a text does not end";
+
   void SkipBlanks();
   bool Open(char open, char close);  // false when empty or failed
   bool More(char close);

@@ -85,7 +85,7 @@ class DumpReader {
     });
     if (cursor.ok() && !cursor.AtEnd()) cursor.Fail("something follows the end");
     RestoreRecordOrder();
-    return cursor.problem();
+    return dump_.torn_ ? nullptr : cursor.problem();
   }
 
  private:
@@ -101,6 +101,7 @@ class DumpReader {
     cursor.ForEachMember([&](std::string_view key, bool escaped) {
       cursor.Peek();
       const std::size_t start = cursor.position();
+      const std::size_t num_before = dump_.records_.size();
       const std::uint32_t record = RecordFor(key, escaped);
       ReadRecord(cursor, record);
       ReleaseBefore(start);
@@ -108,8 +109,10 @@ class DumpReader {
       const std::string problem = cursor.problem();
       cursor.MoveTo(start);
       cursor.Skip();
-      if (cursor.ok()) SetBad(record, start, problem);
+      if (cursor.ok()) return SetBad(record, start, problem);
+      dump_.records_.resize(num_before);
     });
+    dump_.torn_ = cursor.ran_out();
   }
 
   // What was read is not needed until rows are shown: resident memory stays at the index and a window of the

@@ -72,6 +72,9 @@ class Dump {
   bool has_data() const { return has_data_; }
   bool data_is_object() const { return data_is_object_; }
   bool has_md5() const { return has_md5_; }
+  // The file ends in the middle of "data", as one does whose writer was killed: the whole records before that
+  // are here.
+  bool torn() const { return torn_; }
   const std::string& check_failure() const {
     return check_failure_;
   }  // empty: all texts, shapes and flags are fine
@@ -96,7 +99,7 @@ class Dump {
   std::string_view text_;
   std::string task_, level_, check_failure_;
   std::optional<std::string> framework_;
-  bool has_data_ = false, data_is_object_ = true, has_md5_ = false;
+  bool has_data_ = false, data_is_object_ = true, has_md5_ = false, torn_ = false;
   std::vector<Record> records_;
   std::vector<Row> rows_;
   std::deque<std::string> suffixes_;

@@ -98,6 +98,26 @@ TEST_F(MsprobeDump, RefusesWhatIsNoJson) {
     EXPECT_FALSE(Open(text)) << text;
 }
 
+TEST_F(MsprobeDump, TakesTheWholeRecordsOfAFileThatWasCutOff) {
+  const std::string first = R"({"task":"statistics","data":{"A.0.forward":{"output":[null]})";
+  const std::string second = R"(,
+  "B\u0041.0.forward": {
+   "output": [
+    {"type": "a \" text", "value": -1e-05}
+   ]
+  })";
+  for (std::size_t cut = 0; cut <= second.size(); ++cut) {
+    const Result<Dump> dump = Open(first + second.substr(0, cut));
+    ASSERT_TRUE(dump) << cut << dump.error().Message();
+    EXPECT_TRUE(dump->torn());
+    ASSERT_EQ(dump->records().size(), cut < second.size() ? 1u : 2u) << cut;
+    EXPECT_EQ(dump->records()[0].name, "A.0.forward");
+    EXPECT_EQ(dump->rows().size(), dump->records().size());
+  }
+  EXPECT_FALSE(Open(first + second + "}}")->torn());
+  EXPECT_FALSE(Open(first + "}} x"));  // this is damage of another kind
+}
+
 TEST_F(MsprobeDump, TellsWhatIsMissing) {
   EXPECT_FALSE(Open(R"({"task":"x"})")->has_data());
   EXPECT_FALSE(Open(R"({"data":[]})")->data_is_object());
