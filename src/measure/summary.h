@@ -31,6 +31,7 @@ struct Summary {
 
   // Squares are never negative, so that no infinities can cancel: only a NaN makes this sum one.
   bool has_nan() const { return sum_sq != sum_sq; }
+  friend bool operator==(const Summary&, const Summary&) = default;
 };
 
 // Has a meaning for the statistics of Summary; float8 has none.
