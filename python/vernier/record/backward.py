@@ -1,6 +1,7 @@
 """Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
 
 import copy
+import functools
 import weakref
 
 import torch
@@ -85,7 +86,7 @@ class Backward:
         if not tensors:
             return args
         call.inputs = tensors
-        call.sources = [(tensor.grad_fn, tensor.output_nr) for tensor in tensors]
+        call.sources = [_source(tensor) for tensor in tensors]
         if call.changes_inputs or not all(tensor.layout is torch.strided for tensor in tensors):
             self._watch_sources(call)
             return args
@@ -110,26 +111,27 @@ class Backward:
         return _replace(args, iter(passed))
 
     def _watch_sources(self, call):
-        """For a module that overwrites its inputs: look at the gradients where these came from."""
+        """For a module that overwrites its inputs: their gradients are seen where they flow on to, not at a node of ours."""
         call.rerouted = True
         arrived = {}
 
-        def watch(position):
-            def hook(gradient):
-                arrived[position] = gradient
-                if len(arrived) == len(call.inputs):
-                    self._capture.quietly(self._module_inputs_done, call, [arrived[i] for i in range(len(call.inputs))])
+        def arrive(position, gradient):
+            arrived[position] = gradient
+            if len(arrived) == len(call.sources):
+                gradients = [arrived[i] for i in range(len(arrived))]
+                self._capture.quietly(self._module_inputs_done, call, gradients)
 
-            return hook
-
-        for position, tensor in enumerate(call.inputs):
-            if tensor.requires_grad:
-                self._handles.append(tensor.register_hook(watch(position)))
+        if not all(hasattr(node, "register_prehook") for node, _ in call.sources):
+            call.inputs = ()  # before torch 2 there is no place to look: the record has the gradients of the outputs
+            return
+        for position, (node, number) in enumerate(call.sources):
+            hook = functools.partial(_arrive_at, arrive, position, number)
+            self._handles.append(node.register_prehook(hook))
 
     def watch_module_output(self, call, result):
         """The result to hand on: the same object but in one rare case."""
         if any(tensor._version != version for tensor, version in call.passed):
-            self._reroute(call)
+            self._watch_sources(call)  # something inside changed an input in place, around our node
         call.passed = ()
         tensors = []
         _collect(result, tensors)
@@ -167,28 +169,6 @@ class Backward:
 
         passed[0].grad_fn.register_hook(hook)
         return _replace(result, iter(passed))
-
-    def _reroute(self, call):
-        """Something inside changed an input in place, so its gradient no longer passes our node."""
-        call.rerouted = True
-        arrived = {}
-
-        def watch(position, number):
-            def hook(gradients):
-                arrived[position] = gradients[number]
-                if len(arrived) == len(call.sources):
-                    self._capture.quietly(
-                        self._module_inputs_done, call, [arrived[i] for i in range(len(call.sources))]
-                    )
-
-            return hook
-
-        nodes = [node for node, _ in call.sources]
-        if all(node is not None and hasattr(node, "register_prehook") for node in nodes):
-            for position, (node, number) in enumerate(call.sources):
-                self._handles.append(node.register_prehook(watch(position, number)))
-        else:
-            call.inputs = ()
 
     def _module_outputs_arrived(self, call):
         capture = self._capture
@@ -261,6 +241,17 @@ class Backward:
         values = Values()
         text = capture.describer.text(gradient, values)
         capture.put(name, f'{{"{parameter_name}":[{text}]}}', values, None, core.FINISH if waiting <= 0 else 0)
+
+
+def _source(tensor):
+    """(node, which of its outputs) that made the value. A view that is changed in place gets its value through its base."""
+    if tensor._is_view() and tensor._base.shape == tensor.shape:
+        tensor = tensor._base
+    return tensor.grad_fn, tensor.output_nr
+
+
+def _arrive_at(arrive, position, number, gradients):
+    arrive(position, gradients[number])
 
 
 def _first_tensor(value):

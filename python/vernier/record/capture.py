@@ -33,6 +33,7 @@ class ThreadState(threading.local):
 
     def __init__(self):
         self.modules = []  # names of the module calls that are running
+        self.inside = []  # Python functions that are looked through
         self.backward = []  # names of the module backwards that are running
 
 

@@ -142,8 +142,8 @@ class Service:
     def stop(self):
         if self._recorder is None or os.getpid() != self._process:
             return
-        if self._running:
-            self._running = False
+        was_running, self._running = self._running, False
+        if was_running:
             self._capture.on = False
             self._interposer.off()
             if self._token_handle is not None:
@@ -152,7 +152,8 @@ class Service:
         if self._folder is not None:
             self._capture.drain()
             self._finish(self._recorder.flush)
-            self._say_what_was_recorded()
+            if was_running:
+                self._say_what_was_recorded()
 
     def step(self):
         if os.getpid() != self._process:

@@ -41,12 +41,23 @@ class ApiMode(TorchFunctionMode):
         if found is not None:
             return capture.call_api(found[0], found[1], self._prefixes[func], func, args, kwargs)
         if isinstance(func, types.FunctionType):
-            with self:
-                return body_of(func)(*args, **kwargs)
+            return self._see_inside(func, args, kwargs)
         named = self._custom(func)
         if named is not None:
             return capture.call_api(named[0], named[1], f"{named[0]}.{named[1]}", func, args, kwargs)
         return func(*args, **kwargs)
+
+    def _see_inside(self, func, args, kwargs):
+        """A Python function that is not recorded itself: what it calls is."""
+        inside = self._capture.local.inside
+        if func in inside:  # its head check could not be removed, and led back here
+            return func(*args, **kwargs)
+        inside.append(func)
+        try:
+            with self:
+                return body_of(func)(*args, **kwargs)
+        finally:
+            inside.pop()
 
     def _custom(self, func):
         """(family, api) of an operator under torch.ops that is to be recorded."""

@@ -1,0 +1,188 @@
+"""What recording costs a training step, in one process: bare and recorded steps alternate, medians decide.
+
+    record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, md5 or tensor)
+    record_overhead.py calls KIND                                      per-call cost on three 16-element tensors
+
+Prints one line of json. The model on the CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32, SGD;
+on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, forward and backward.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+if os.environ.get("RECORD_TOOL"):
+    import importlib
+
+    PrecisionDebugger = importlib.import_module(os.environ["RECORD_TOOL"]).PrecisionDebugger
+else:
+    from vernier import PrecisionDebugger
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, fused):
+        super().__init__()
+        self.heads, self.fused = heads, fused
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        shape = (batch, length, self.heads, width // self.heads)
+        q, k, v = (part.view(shape).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        if self.fused:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = torch.matmul(q, k.transpose(-2, -1)) / (width // self.heads) ** 0.5
+            hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
+            y = torch.matmul(F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1), v)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, fused):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, heads, fused)
+        self.up, self.act, self.down = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(self.act(self.up(self.norm2(x))))
+
+
+class Decoder(nn.Module):
+    def __init__(self, words, width, heads, layers, length, fused):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(Block(width, heads, fused) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, words, bias=False)
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def debugger(folder, level, kind):
+    config = {"dump_path": folder, "level": level, "task": "tensor" if kind == "tensor" else "statistics"}
+    if kind == "md5":
+        config["statistics"] = {"summary_mode": "md5"}
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as file:
+        json.dump(config, file)
+    return PrecisionDebugger(config_path=path)
+
+
+def steps(options, folder):
+    torch.manual_seed(1)
+    device = torch.device(options.device)
+    if device.type == "cuda":
+        batch, length, words = 4, 1024, 32000
+        with device:
+            model = Decoder(words, 2048, 16, 16, length, fused=True).bfloat16()
+    else:
+        torch.set_num_threads(options.threads)
+        batch, length, words = 1, 256, 11776
+        layers = 2 if options.small else 12
+        model = Decoder(words, 512, 8, layers, length, fused=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    tokens = torch.randint(0, words, (batch, length + 1), device=device)
+    recorder = debugger(folder, options.level, options.kind)
+
+    def wait():
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def step(recorded):
+        wait()
+        wall, cpu = time.perf_counter(), time.process_time()
+        if recorded:
+            recorder.start(model)
+        loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        if device.type == "cpu":
+            optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if recorded:
+            recorder.stop()
+        wait()
+        used = time.perf_counter() - wall, time.process_time() - cpu
+        if recorded:
+            recorder.step()
+            shutil.rmtree(os.path.join(folder, next(name for name in os.listdir(folder) if name.startswith("step"))))
+        return used
+
+    step(False), step(True), step(False)
+    bare, recorded = [], []
+    for _ in range(options.steps):
+        bare.append(step(False))
+        recorded.append(step(True))
+    middle = [statistics.median(values) for values in zip(*bare)] + [statistics.median(values) for values in zip(*recorded)]
+    found = {"bare_s": middle[0], "recorded_s": middle[2], "ratio": middle[2] / middle[0], "cpu_ratio": middle[3] / middle[1]}
+    service = getattr(recorder, "_service", None)
+    if service is not None:
+        totals = service._recorder.totals()
+        if totals["bytes_seen"]:
+            found["volume_ratio"] = totals["bytes_stored"] / totals["bytes_seen"]
+    return found
+
+
+def calls(options, folder):
+    torch.set_num_threads(1)
+    recorder = debugger(folder, "L1", options.kind)
+    a, b = torch.ones(16), torch.ones(16)
+
+    def cost(count):
+        begin = time.perf_counter()
+        for _ in range(count):
+            torch.add(a, b)
+        return (time.perf_counter() - begin) / count * 1e6
+
+    cost(1000)
+    found = {"bare_us": min(cost(5000) for _ in range(5)), "recorded_us": {}}
+    for count in (1000, 10_000, 100_000):
+        best = 1e9
+        for _ in range(5 if count < 100_000 else 2):
+            recorder.start()
+            best = min(best, cost(count))
+            recorder.stop()
+            recorder.step()
+            for name in os.listdir(folder):
+                if name.startswith("step"):
+                    shutil.rmtree(os.path.join(folder, name))
+        found["recorded_us"][count] = best
+    found["stopped_us"] = min(cost(5000) for _ in range(5))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("level")
+    parser.add_argument("kind", choices=("statistics", "md5", "tensor"))
+    parser.add_argument("threads", type=int, nargs="?", default=1)
+    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    os.environ["VERNIER_LOG_LEVEL"] = os.environ["MSPROBE_LOG_LEVEL"] = "2"
+    folder = tempfile.mkdtemp(prefix="vernier-record-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        print(json.dumps((calls if options.level == "calls" else steps)(options, folder)))
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""What the documents of other tools tell users to work around must simply work here."""
+
+import copy
+import pickle
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+from torch import nn, relu as relu_imported_early  # noqa: E402
+
+gelu_bound_early = F.gelu
+softmax_bound_early = F.softmax
+
+
+def small_model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def process_state():
+    return (
+        nn.Module.__call__,
+        [torch.Tensor.__dict__.get(name) for name in ("__add__", "__eq__", "__setitem__", "__rsub__")],
+        F.softmax.__code__,
+        F.relu,
+        torch.add,
+        torch._C._len_torch_function_stack(),
+        torch.distributed.all_reduce.__code__,
+    )
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix", "L2"])
+def test_stop_leaves_the_process_as_it_was(recording, level):
+    before = process_state()
+    model = small_model()
+    recording.run(lambda: model(torch.ones(3, 4)).sum().backward(), model=model, level=level)
+    assert process_state() == before
+
+
+def test_slicing_and_indexing_of_0d_tensors(recording):
+    def body():
+        x = torch.arange(12.0).view(3, 4)
+        assert x[1, 2] == 6 and x[..., 1:].shape == (3, 3) and x[x > 5].numel() == 6
+        scalar = torch.tensor(3.0)
+        assert scalar[None].shape == (1,) and scalar[...] == 3
+        with pytest.raises(IndexError):
+            scalar[0]
+        with pytest.raises(TypeError):
+            len(scalar)
+
+    recording.run(body)
+
+
+def test_functions_keep_their_identity(recording):
+    def body():
+        assert F.gelu is gelu_bound_early and F.softmax is softmax_bound_early
+        F.softmax(torch.ones(3), dim=0)
+        activation = {F.gelu: "gelu"}[gelu_bound_early]
+        assert activation == "gelu"
+
+    assert "Functional.softmax.0.forward" in recording.run(body).names
+
+
+def test_functions_imported_before_recording_are_seen(recording):
+    def body():
+        relu_imported_early(torch.ones(2))
+        softmax_bound_early(torch.ones(2), dim=0)
+        gelu_bound_early(torch.ones(2))
+
+    names = recording.run(body).names
+    assert names == ["Torch.relu.0.forward", "Functional.softmax.0.forward", "Functional.gelu.0.forward"]
+
+
+def test_transposes_and_strides(recording):
+    def body():
+        x = torch.arange(6.0).view(2, 3)
+        assert x.t().shape == (3, 2) and x.transpose(0, 1).is_contiguous() is False
+        assert x.as_strided((2, 2), (1, 2)).tolist() == [[0.0, 2.0], [1.0, 3.0]]
+
+    data = recording.run(body).data
+    assert data["Tensor.t.0.forward"]["output"][0]["shape"] == [3, 2]
+
+
+def test_an_api_that_raises_costs_only_its_own_output(recording):
+    def body():
+        with pytest.raises(RuntimeError):
+            torch.matmul(torch.ones(2, 3), torch.ones(2, 3))
+        torch.add(torch.ones(2), 1)
+        with pytest.raises(RuntimeError):
+            F.linear(torch.ones(2, 3), torch.ones(2, 2))
+        F.relu(torch.ones(2))
+
+    data = recording.run(body).data
+    assert list(data) == [
+        "Torch.matmul.0.forward", "Torch.add.0.forward", "Functional.linear.0.forward", "Functional.relu.0.forward",
+    ]  # fmt: skip
+    assert "output" not in data["Torch.matmul.0.forward"] and "output" in data["Functional.relu.0.forward"]
+
+
+def test_a_recorded_model_pickles_and_copies(recording):
+    model = small_model()
+
+    def body():
+        model(torch.ones(1, 4))
+        twin = copy.deepcopy(model)
+        again = pickle.loads(pickle.dumps(model))
+        assert torch.equal(twin(torch.ones(1, 4)), again(torch.ones(1, 4)))
+
+    recording.run(body, model=model, level="mix")
+    pickle.dumps(model)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 4))
+
+    def forward(self, x):
+        y = self.inner(x * 1.0)
+        y += x
+        return F.relu(y, inplace=True)
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_modules_that_work_in_place_keep_their_gradients(recording, level):
+    torch.manual_seed(2)
+    model = nn.Sequential(Residual(), Residual())
+    x = torch.randn(3, 4, requires_grad=True)
+
+    def gradients():
+        model.zero_grad()
+        x.grad = None
+        model(x).square().sum().backward()
+        return [x.grad.clone()] + [parameter.grad.clone() for parameter in model.parameters()]
+
+    expected = gradients()
+    seen = []
+    data = recording.run(lambda: seen.extend(gradients()), model=model, level=level).data
+    assert all(torch.equal(a, b) for a, b in zip(expected, seen))
+    for name in ("Module.0.inner.0.ReLU.backward.0", "Module.1.inner.1.Linear.backward.0", "Module.1.Residual.backward.0"):
+        assert data[name]["output"] and data[name]["output"][0]["shape"] == [3, 4], name
+
+
+def test_sparse_arguments(recording):
+    def body():
+        sparse = torch.eye(3).to_sparse()
+        dense = torch.sparse.mm(sparse, torch.ones(3, 2))
+        assert dense.sum() == 6
+        torch.add(sparse, sparse)
+
+    data = recording.run(body).data
+    described = data["Torch.add.0.forward"]["input_args"][0]
+    assert described["type"] == "torch.Tensor" and described["shape"] == [3, 3] and described["Max"] is None
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activation_checkpointing(recording, reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    model = small_model()
+    x = torch.ones(2, 4, requires_grad=True)
+    body = lambda: checkpoint(model, x, use_reentrant=reentrant).sum().backward()  # noqa: E731
+    names = recording.run(body, model=model, level="mix").names
+    assert "Module.0.Linear.forward.0" in names and "Module.0.Linear.forward.1" in names
+    assert any(name.startswith("Module.0.Linear.backward") for name in names)
+
+
+def test_no_grad_and_inference_mode(recording):
+    model = small_model()
+
+    def body():
+        with torch.no_grad():
+            model(torch.ones(1, 4))
+        with torch.inference_mode():
+            model(torch.ones(1, 4)).add_(1)
+
+    data = recording.run(body, model=model, level="mix").data
+    assert data["Module.2.Linear.forward.1"]["output"][0]["requires_grad"] is False
+    assert data["Tensor.add_.0.forward"]["output"][0]["Max"] == pytest.approx(
+        data["Tensor.add_.0.forward"]["input_args"][0]["Max"] + 1
+    )
+
+
+def test_a_second_debugger_is_the_first_one(recording, capsys):
+    from vernier import PrecisionDebugger
+
+    first = recording.debugger()
+    second = PrecisionDebugger(dump_path="elsewhere")
+    assert second is first
+    assert "the arguments of this one are ignored" in capsys.readouterr().out
+
+
+def test_threads_that_load_data_are_left_alone(recording):
+    stop = threading.Event()
+
+    def load():
+        while not stop.is_set():
+            torch.rand(8).mul(2).softmax(dim=0)
+            F.softmax(torch.rand(8), dim=0)
+
+    threads = [threading.Thread(target=load) for _ in range(2)]
+
+    def body():
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            torch.add(torch.ones(2), 1)
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+    assert recording.run(body).names == [f"Torch.add.{i}.forward" for i in range(50)]
+
+
+def test_a_model_that_runs_in_a_thread_is_recorded(recording):
+    model = small_model()
+
+    def body():
+        thread = threading.Thread(target=lambda: model(torch.ones(1, 4)))
+        thread.start()
+        thread.join()
+
+    names = recording.run(body, model=model, level="mix").names
+    assert "Functional.linear.0.forward" in names and "Module.2.Linear.forward.0" in names
+
+
+@pytest.mark.parametrize("level", ["L1", "mix"])
+def test_backward_after_stop(recording, level):
+    model = small_model()
+    debugger = recording.debugger(level=level)
+    debugger.start(model)
+    loss = model(torch.ones(2, 4)).sum()
+    debugger.stop()
+    before = recording.dump().names
+    loss.backward()
+    debugger.step()
+    names = recording.dump().names
+    assert not any("backward" in name for name in before)
+    assert "Functional.linear.1.backward" in names
+    if level == "mix":
+        assert "Module.2.Linear.backward.0" in names and "Module.0.Linear.parameters_grad.0" in names
+
+
+def test_an_exception_of_the_program_leaves_a_whole_recording(recording):
+    model = small_model()
+    with pytest.raises(ZeroDivisionError):
+        recording.run(lambda: (model(torch.ones(1, 4)), 1 / 0), model=model, level="mix")
+    assert "Module.2.Linear.forward.0" in recording.dump().names
+
+
+def test_recording_does_not_change_results(recording):
+    def losses():
+        torch.manual_seed(5)
+        model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
+        optimizer = torch.optim.AdamW(model.parameters())
+        found = []
+        for step in range(3):
+            loss = F.cross_entropy(model(torch.randn(5, 8)), torch.arange(5) % 4)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            found.append(loss.item())
+        return found
+
+    expected, seen = losses(), []
+    recording.run(lambda: seen.extend(losses()), level="L1")
+    assert seen == expected
+
+
+def test_tracing_while_recording(recording):
+    model = small_model()
+
+    def body():
+        traced = torch.jit.trace(model, torch.ones(1, 4))
+        assert torch.equal(traced(torch.ones(1, 4)), model(torch.ones(1, 4)))
+
+    recording.run(body, model=model, level="mix")
+    recording.dump().json()
