@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace vernier {
 namespace {
@@ -23,7 +24,12 @@ std::uint64_t LoadWord(const std::byte* from, std::uint64_t num_bytes) {
 
 }  // namespace
 
-MeasureCache::MeasureCache() : small_(new Row[kNumSmallRows]), large_(new Row[kNumLargeRows]) {}
+MeasureCache::Rows MeasureCache::MakeRows(std::size_t count) {
+  static_assert(std::is_trivially_copyable_v<Row> && std::is_trivially_destructible_v<Row>);
+  return Rows(static_cast<Row*>(std::calloc(count, sizeof(Row))));
+}
+
+MeasureCache::MeasureCache() : small_(MakeRows(kNumSmallRows)), large_(MakeRows(kNumLargeRows)) {}
 
 MeasureCache::Key MeasureCache::KeyOf(const TensorWords& tensor) {
   Key key{kOddA, kOddB};
@@ -64,14 +70,16 @@ std::uint64_t MeasureCache::FingerprintOf(const TensorWords& tensor) {
 
 const MeasureCache::Known* MeasureCache::Find(const Key& key, std::uint64_t fingerprint,
                                               std::uint64_t num_bytes) const {
-  const Row& row = RowOf(key, num_bytes);
-  const bool is_it = row.generation == generation_ && row.key == key && row.fingerprint == fingerprint;
-  return is_it ? &row.known : nullptr;
+  const Row* const row = RowOf(key, num_bytes);
+  const bool is_it =
+      row != nullptr && row->generation == generation_ && row->key == key && row->fingerprint == fingerprint;
+  return is_it ? &row->known : nullptr;
 }
 
 void MeasureCache::Insert(const Key& key, std::uint64_t fingerprint, std::uint64_t num_bytes,
                           const Known& known) {
-  RowOf(key, num_bytes) = {key, fingerprint, generation_, known};
+  Row* const row = RowOf(key, num_bytes);
+  if (row != nullptr) *row = {key, fingerprint, generation_, known};
 }
 
 }  // namespace vernier

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 
 #include "record/measured.h"
@@ -46,12 +47,21 @@ class MeasureCache {
     std::uint64_t fingerprint = 0, generation = 0;
     Known known;
   };
-  Row& RowOf(const Key& key, std::uint64_t num_bytes) const {
-    return num_bytes < kLargeBytes ? small_[key.first % kNumSmallRows] : large_[key.first % kNumLargeRows];
+  // Null when the machine had no memory for the tables: then nothing is remembered.
+  Row* RowOf(const Key& key, std::uint64_t num_bytes) const {
+    const bool is_large = num_bytes >= kLargeBytes;
+    Row* const rows = is_large ? large_.get() : small_.get();
+    return rows == nullptr ? nullptr : rows + key.first % (is_large ? kNumLargeRows : kNumSmallRows);
   }
 
   std::uint64_t generation_ = 1;
-  std::unique_ptr<Row[]> small_, large_;
+  // From calloc: a page that no tensor needed is never touched.
+  struct Free {
+    void operator()(Row* rows) const { std::free(rows); }
+  };
+  using Rows = std::unique_ptr<Row[], Free>;
+  static Rows MakeRows(std::size_t count);
+  Rows small_, large_;
 };
 
 }  // namespace vernier

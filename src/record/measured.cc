@@ -57,17 +57,16 @@ void SetAll(Measured& measured, StatisticText text) { measured.statistics.fill(t
 
 void SetFloats(const Summary& summary, Dtype dtype, bool is_scalar, bool high_precision, Measured& measured) {
   measured.not_finite = summary.has_nan() || std::isinf(summary.min) || std::isinf(summary.max);
-  if (summary.has_nan()) {
-    SetAll(measured, StatisticText::OfDouble(std::numeric_limits<double>::quiet_NaN()));
-    return;
-  }
-  if (is_scalar) return SetAll(measured, StatisticText::OfDouble(summary.min));
-  measured.statistics[0] = StatisticText::OfDouble(summary.max);
-  measured.statistics[1] = StatisticText::OfDouble(summary.min);
+  const auto text = [&](double value) {
+    return StatisticText::OfDouble(summary.has_nan() ? std::numeric_limits<double>::quiet_NaN() : value);
+  };
+  if (is_scalar) return SetAll(measured, text(summary.min));
+  measured.statistics[0] = text(summary.max);
+  measured.statistics[1] = text(summary.min);
   if (dtype == Dtype::kF64 && !high_precision) return;
   const Numbers numbers = high_precision ? InDouble(summary) : InOwnType(summary, dtype);
-  measured.statistics[2] = StatisticText::OfDouble(numbers.mean);
-  measured.statistics[3] = StatisticText::OfDouble(numbers.norm);
+  measured.statistics[2] = text(numbers.mean);
+  measured.statistics[3] = text(numbers.norm);
 }
 
 void SetComplex(const Summary& summary, Dtype dtype, Measured& measured) {
