@@ -113,6 +113,7 @@ class Service:
         self._errors = set()
         self._token_handle = None
         atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._let_go_in_child)
 
     @property
     def current_step(self):
@@ -191,6 +192,12 @@ class Service:
         self._recorder = None
         self._over = True
 
+    def _let_go_in_child(self):
+        """Forked children, as data loaders start them, never record: the files are their parent's."""
+        if self._capture is not None:
+            self._capture.on = False
+            self._capture.epoch = -1
+
     # -- what to record
 
     def _wanted(self, rank_id):
@@ -250,7 +257,7 @@ class Service:
         self._recorder, self._capture, self._interposer, self._saver = session.make(self.config)
         self._capture.failed = self._on_failure
         self._capture.reached_limit = self._end_for_good
-        for (module, api), prefix in self._custom.items():
+        for module, api, prefix in self._custom.values():
             self._interposer.add_custom(module, api, prefix)
 
     def _cut_rows(self, scheduled_tokens):
@@ -364,12 +371,13 @@ class Service:
     def register_custom_api(self, module, api, prefix):
         if not callable(getattr(module, api, None)):
             raise parameter_error("api", api, f"the name of a function of {getattr(module, '__name__', module)!r}")
-        self._custom[(module, api)] = prefix or getattr(module, "__name__", "Custom")
+        prefix = prefix or getattr(module, "__name__", "Custom")
+        self._custom[id(module), api] = (module, api, prefix)
         if self._interposer is not None:
-            self._interposer.add_custom(module, api, self._custom[(module, api)])
+            self._interposer.add_custom(module, api, prefix)
 
     def restore_custom_api(self, module, api):
-        self._custom.pop((module, api), None)
+        self._custom.pop((id(module), api), None)
         if self._interposer is not None:
             self._interposer.remove_custom(module, api)
 

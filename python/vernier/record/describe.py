@@ -109,7 +109,10 @@ class Describer:
     def _sequence(self, value, values, depth):
         if depth >= _DEPTH_LIMIT:
             return "null"
-        return "[" + ",".join([self.text(item, values, depth + 1) for item in value]) + "]"
+        try:
+            return "[" + ",".join([self.text(item, values, depth + 1) for item in value]) + "]"
+        except RecursionError:  # the program was deep in calls already
+            return "null"
 
     def _mapping(self, value, values, depth):
         if depth >= _DEPTH_LIMIT:

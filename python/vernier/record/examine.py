@@ -50,10 +50,10 @@ class ExaminingCapture(Capture):
             side = "input" if position < num_inputs else "output"
             call.descriptors[side].append(json.loads(self.recorder.describe(name, core.words(words, core.NO_STORE))))
         if flags & core.FINISH:
-            self._decide(name, self._calls.pop(name))
+            self._settle(name, self._calls.pop(name))
         return 0
 
-    def _decide(self, name, call):
+    def _settle(self, name, call):
         keep, store, reason = self.judge(name, call)
         if reason:
             log.warning(f"{name}: {reason}")

@@ -14,6 +14,8 @@ import weakref
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .names import SILENT_OPERATORS
+
 _push = torch.overrides._push_mode
 _pop = torch.overrides._pop_mode
 _HEAD_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -184,7 +186,7 @@ class Interposer:
         self._original_call = None
         if level in ("L1", "mix"):
             self._mode = ApiMode(capture, tables)
-            self._operators = OperatorWraps(tables.operators, self._operator)
+            self._operators = OperatorWraps(tables.operators + list(SILENT_OPERATORS), self._operator)
             for function, family, api in tables.python:
                 handler = functools.partial(self._python_function, family, api, f"{family}.{api}")
                 self._swaps.append(CodeSwap(function, handler))
@@ -293,6 +295,12 @@ class Interposer:
         local = capture.local
         if local.depth or not capture.on or not local.observed:
             return original(*args, **kwargs)
+        if name in SILENT_OPERATORS:
+            local.depth = 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                local.depth = 0
         return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs)
 
     def _module_call(self):

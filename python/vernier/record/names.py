@@ -25,6 +25,10 @@ def risk_keeps(risk_level, family, api):
     return api not in LOW or family in WHOLLY_CORE
 
 
+# Operators that are not recorded, but would reach the mode as methods that are: `-x` as neg.
+SILENT_OPERATORS = ("__neg__", "__pos__", "__abs__", "__invert__")
+
+
 class Tables:
     """What to do for each function: found once, the first time recording starts.
 

@@ -1,0 +1,116 @@
+"""config.json: every wrong value is refused with its key, itself and what is allowed."""
+
+import json
+
+import pytest
+
+from vernier import RecordError
+from vernier.record.config import SECTION, TOP, Config
+
+GOOD = {"dump_path": "./d"}
+
+BAD = [
+    ({"task": "exception_dump"}, "task"),
+    ({"task": "acc_check"}, "acc_check"),
+    ({"task": "nothing"}, "task"),
+    ({"task": 3}, "task"),
+    ({"dump_path": ""}, "dump_path"),
+    ({"dump_path": "a b"}, "dump_path"),
+    ({"dump_path": "a*"}, "dump_path"),
+    ({"dump_path": "x" * 256}, "dump_path"),
+    ({"dump_path": 1}, "dump_path"),
+    ({"rank": 0}, "rank"),
+    ({"rank": [True]}, "rank"),
+    ({"rank": [1.0]}, "rank"),
+    ({"rank": [-1]}, "rank"),
+    ({"rank": ["5-3"]}, "rank"),
+    ({"rank": ["1-2-3"]}, "rank"),
+    ({"step": [1_000_001]}, "step"),
+    ({"step": ["x"]}, "step"),
+    ({"level": "L3"}, "level"),
+    ({"async_dump": "yes"}, "async_dump"),
+    ({"extra_info": 1}, "extra_info"),
+    ({"precision": "highest"}, "precision"),
+    ({"risk_level": "low"}, "risk_level"),
+    ({"custom_op_namespaces": "x"}, "custom_op_namespaces"),
+    ({"staging_bytes": 3}, "staging_bytes"),
+    ({"min_free_space": -2}, "min_free_space"),
+    ({"statistics": []}, "statistics"),
+    ({"statistics": {"scope": ["a"]}}, "scope"),
+    ({"statistics": {"scope": ["Tensor.add.0.forward", "nonsense"]}}, "scope"),
+    ({"level": "L0", "statistics": {"scope": ["Tensor.add.0.forward", "Tensor.add.1.forward"]}}, "scope"),
+    ({"statistics": {"list": "relu"}}, "list"),
+    ({"statistics": {"list": [""]}}, "list"),
+    ({"statistics": {"data_mode": ["all", "input"]}}, "data_mode"),
+    ({"statistics": {"data_mode": ["sideways"]}}, "data_mode"),
+    ({"statistics": {"summary_mode": "sha"}}, "summary_mode"),
+    ({"statistics": {"slice": [{"dim": -1}]}}, "slice.dim"),
+    ({"statistics": {"slice": [{"width": 1}]}}, "slice.width"),
+    ({"statistics": {"slice": {}}}, "slice"),
+    ({"statistics": {"tensor_list": [1]}}, "tensor_list"),
+    ({"task": "tensor", "tensor": {"diff_nums": 0}}, "diff_nums"),
+    ({"statistics": {"bench_path": "x"}}, "bench_path"),
+    ({"async_dump": True, "statistics": {"summary_mode": "md5"}}, "summary_mode"),
+    ({"async_dump": True, "task": "tensor"}, "tensor.list"),
+]
+
+
+@pytest.mark.parametrize(("change", "key"), BAD, ids=[json.dumps(change)[:60] for change, _ in BAD])
+def test_a_wrong_value_is_refused(change, key):
+    with pytest.raises(RecordError) as caught:
+        Config(dict(GOOD, **change))
+    assert key in str(caught.value)
+    assert "allowed" in str(caught.value)
+    assert caught.value.code in (RecordError.PARAMETER, RecordError.SCOPE)
+
+
+def test_defaults():
+    config = Config(GOOD)
+    for key in TOP[2:] + SECTION:
+        assert getattr(config, key.name) == key.default, key.name
+    assert config.task == "statistics" and config.level == "L1"
+
+
+def test_numbers_ranges_and_repetition():
+    assert Config(dict(GOOD, step=["4-6", 1, "5", 1])).step == [1, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("modes", "taken"),
+    [
+        (["all"], {"forward", "backward", "input", "output"}),
+        (["forward"], {"forward", "input", "output"}),
+        (["backward", "output"], {"backward", "output"}),
+        (["input"], {"forward", "backward", "input"}),
+    ],
+)
+def test_data_mode(modes, taken):
+    config = Config(dict(GOOD, statistics={"data_mode": modes}))
+    assert {word for word in ("forward", "backward", "input", "output") if config.takes(word)} == taken
+
+
+def test_structure_becomes_mix():
+    config = Config(dict(GOOD, task="structure"))
+    assert config.level == "mix" and "mix" in config.notes[0]
+
+
+@pytest.mark.parametrize(("text", "says"), [("{", "not valid json"), ("[]", "must be an object"), (None, "No such file")])
+def test_a_file_that_cannot_be_read(tmp_path, text, says):
+    from vernier import PrecisionDebugger
+
+    path = tmp_path / "config.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RecordError) as caught:
+        PrecisionDebugger(config_path=str(path))
+    assert says in str(caught.value) and "config.json" in str(caught.value)
+    assert caught.value.code == RecordError.FILE
+
+
+def test_calls_without_a_debugger():
+    from vernier import PrecisionDebugger
+
+    PrecisionDebugger._forget()
+    for call in (PrecisionDebugger.start, PrecisionDebugger.stop, PrecisionDebugger.step):
+        with pytest.raises(RecordError, match="construct one first"):
+            call()

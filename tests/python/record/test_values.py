@@ -1,0 +1,163 @@
+"""What becomes of arguments that are not plain float tensors."""
+
+import dataclasses
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Settings:
+    rate: float
+    weights: torch.Tensor
+
+
+@pytest.fixture()
+def describe(recording):
+    """The descriptor of one value, by way of a function that takes anything."""
+    import types
+
+    library = types.SimpleNamespace(take=lambda value: None, __name__="library")
+
+    def run(value, **config):
+        debugger = recording.debugger(**config)
+        debugger.register_custom_api(library, "take", "library")
+        debugger.start()
+        library.take(value)
+        debugger.stop()
+        debugger.step()
+        return recording.dump().data["library.take.0.forward"]["input_args"][0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, {"type": "bool", "value": True}),
+        (-3, {"type": "int", "value": -3}),
+        (1e-5, {"type": "float", "value": 1e-05}),
+        ('a"b\né\x01', {"type": "str", "value": 'a"b\né\x01'}),
+        (slice(None, 3, None), {"type": "slice", "value": [None, 3, None]}),
+        (..., {"type": "ellipsis", "value": "..."}),
+        (torch.Size([2, 3]), {"type": "torch.Size", "value": [2, 3]}),
+        ((1, [2.0]), [{"type": "int", "value": 1}, [{"type": "float", "value": 2.0}]]),
+        ({"dtype": torch.float16, "device": "cpu", "x": None}, {
+            "dtype": {"type": "torch.dtype", "value": "torch.float16"},
+            "device": {"type": "torch.device", "value": "cpu"}, "x": None}),
+        (torch.float16, {"type": "torch.dtype", "value": "torch.float16"}),
+        (torch.device("cpu"), {"type": "torch.device", "value": "cpu"}),
+        (torch.channels_last, {"type": "torch.memory_format", "format": "channels_last"}),
+        (np.float32(2.5), {"type": "float32", "value": 2.5}),
+        (Pair(1, 2), {"first": {"type": "int", "value": 1}, "second": {"type": "int", "value": 2}}),
+        (object(), None),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_plain_values(describe, value, expected):
+    assert describe(value) == expected
+
+
+def test_dataclass(describe):
+    found = describe(Settings(0.5, torch.ones(2)))
+    assert found["rate"] == {"type": "float", "value": 0.5} and found["weights"]["Norm"] == pytest.approx(2**0.5)
+
+
+def test_numpy_array(describe):
+    found = describe(np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::-1])
+    assert found["type"] == "numpy.ndarray" and found["dtype"] == "float32" and found["shape"] == [2, 3]
+    assert (found["Max"], found["Min"], found["Mean"]) == (5.0, 0.0, 2.5) and "requires_grad" not in found
+
+
+def special_tensors():
+    yield "meta", torch.empty(3, device="meta"), "torch.Tensor"
+    yield "sparse", torch.eye(2).to_sparse(), "torch.Tensor"
+    yield "csr", torch.eye(2).to_sparse_csr(), "torch.Tensor"
+    yield "nested", torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), None
+    if hasattr(torch, "quantize_per_tensor"):
+        yield "quantized", torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), "torch.Tensor"
+
+
+@pytest.mark.parametrize(("name", "tensor", "kind"), list(special_tensors()), ids=lambda value: value if isinstance(value, str) else "")
+def test_tensors_without_plain_memory(describe, name, tensor, kind):
+    found = describe(tensor)
+    assert found["Max"] is None and found["dtype"] == str(tensor.dtype)
+    assert kind is None or found["type"] == kind
+
+
+def test_fake_tensor(describe):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    found = describe(fake)
+    assert found["Max"] is None and "FakeTensor" in found["type"] and found["shape"] == [3]
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+def test_unknown_subclass_is_measured_and_named(describe):
+    found = describe(torch.ones(4).as_subclass(Tagged))
+    assert found["type"].endswith(".Tagged") and found["Norm"] == 2.0
+
+
+def test_lazy_conjugate_and_negative(describe):
+    assert describe(torch.tensor([3 + 4j]).conj())["Max"] == 5.0
+    imaginary = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert imaginary.is_neg()
+    assert (describe(imaginary)["Max"], describe(imaginary)["Min"]) == (4.0, -2.0)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_float8(describe, dtype):
+    if not hasattr(torch, dtype):
+        pytest.skip(f"this torch has no {dtype}")
+    found = describe(torch.ones(4).to(getattr(torch, dtype)), section={"summary_mode": "md5"})
+    assert found["Max"] is None and len(found["md5"]) == 8 and found["dtype"] == f"torch.{dtype}"
+
+
+def test_vmap_under_recording(recording):
+    def body():
+        assert torch.equal(torch.func.vmap(lambda row: torch.mul(row, 2))(torch.ones(2, 3)), torch.full((2, 3), 2.0))
+
+    data = recording.run(body).data
+    assert data["Torch.mul.0.forward"]["input_args"][0]["type"] == "BatchedTensor"
+
+
+def test_deep_nest_ends(describe):
+    value = []
+    for _ in range(1000):
+        value = [value]
+    describe(value)
+
+
+def test_checksum_is_of_the_value_at_the_call(recording):
+    def body():
+        x = torch.ones(1000)
+        x.add_(1)
+        x.mul_(3)
+
+    data = recording.run(body, section={"summary_mode": "md5"}).data
+    add, mul = data["Tensor.add_.0.forward"], data["Tensor.mul_.0.forward"]
+    assert add["output"][0]["md5"] == mul["input_args"][0]["md5"]
+    assert len({add["input_args"][0]["md5"], add["output"][0]["md5"], mul["output"][0]["md5"]}) == 3
+
+
+def test_a_change_behind_torchs_back_is_seen(recording):
+    def body():
+        x = torch.ones(1000)
+        torch.add(x, 0)
+        x.data.fill_(7)  # does not move the version counter
+        torch.add(x, 0)
+
+    data = recording.run(body).data
+    assert data["Torch.add.0.forward"]["input_args"][0]["Max"] == 1.0
+    assert data["Torch.add.1.forward"]["input_args"][0]["Max"] == 7.0
