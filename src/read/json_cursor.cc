@@ -1,6 +1,9 @@
 #include "read/json_cursor.h"
 
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "core/mapped_file.h"
 #include "core/python_text.h"
@@ -9,7 +12,28 @@ namespace vernier {
 namespace {
 
 bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-bool EndsWord(char c) { return IsBlank(c) || c == ',' || c == ']' || c == '}' || c == ':'; }
+
+constexpr std::array<bool, 256> kEndsWord = [] {
+  std::array<bool, 256> table{};
+  for (const unsigned char c : {' ', '\n', '\r', '\t', ',', ']', '}', ':'}) table[c] = true;
+  return table;
+}();
+bool EndsWord(char c) { return kEndsWord[static_cast<unsigned char>(c)]; }
+
+// Eight characters at a time. Each of these gives a word in which the lowest set bit belongs to the first
+// character that is looked for; bits above it mean nothing.
+constexpr std::uint64_t kEach = 0x0101010101010101;
+std::uint64_t EightAt(const char* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  return word;
+}
+std::uint64_t Zeros(std::uint64_t word) { return (word - kEach) & ~word & (kEach << 7); }
+std::uint64_t Equal(std::uint64_t word, char c) {
+  return Zeros(word ^ kEach * static_cast<unsigned char>(c));
+}
+std::ptrdiff_t FirstOf(std::uint64_t found) { return std::countr_zero(found) / 8; }
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -195,16 +219,25 @@ double JsonCursor::TakeNumber() {
   return ok() ? ParsePythonFloat(text).value_or(0) : 0;
 }
 
-// Most texts are short, so a plain walk beats a call that first has to find its feet.
 std::size_t JsonCursor::StringEnd(std::size_t from, bool& escaped) {
   escaped = false;
+  const char* at = text_.data() + from;
   const char* const end = text_.data() + text_.size();
-  for (const char* at = text_.data() + from; at < end; ++at) {
+  while (at < end) {
+    if (end - at >= 8) {
+      const std::uint64_t word = EightAt(at), found = Equal(word, '"') | Equal(word, '\\');
+      if (found == 0) {
+        at += 8;
+        continue;
+      }
+      at += FirstOf(found);
+    }
     if (*at == '"') return static_cast<std::size_t>(at - text_.data());
     if (*at == '\\') {
       escaped = true;
       ++at;
     }
+    ++at;
   }
   return std::string_view::npos;
 }
@@ -282,6 +315,19 @@ bool JsonCursor::More(char close) {
   return false;
 }
 
+// To the next bracket or quote. REQUIRES: not at one
+void JsonCursor::SkipToBracket() {
+  const char* const start = text_.data();
+  for (++at_; at_ + 8 <= text_.size(); at_ += 8) {
+    // The bit that tells '[' from '{' and ']' from '}' is the same, and set in a quote.
+    const std::uint64_t word = EightAt(start + at_), either = word | kEach * 0x20;
+    const std::uint64_t found = Equal(word, '"') | Equal(either, '{') | Equal(either, '}');
+    if (found == 0) continue;
+    at_ += static_cast<std::size_t>(FirstOf(found));
+    return;
+  }
+}
+
 void JsonCursor::Skip() {
   SkipBlanks();
   if (!ok()) return;
@@ -300,7 +346,7 @@ void JsonCursor::Skip() {
       if (depth == 0) return Fail("expected a value");
       --depth, ++at_;
     } else if (depth > 0) {
-      ++at_;
+      SkipToBracket();
     } else {
       const std::size_t start = at_;
       while (at_ < text_.size() && !EndsWord(text_[at_])) ++at_;

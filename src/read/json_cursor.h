@@ -78,6 +78,7 @@ class JsonCursor {
   std::string_view TakeKey(bool& escaped);
   std::size_t StringEnd(std::size_t from, bool& escaped);  // position of the closing quote
   bool TakeWord(std::string_view word);
+  void SkipToBracket();
 
   std::string_view text_;
   std::size_t at_;

@@ -36,7 +36,8 @@ struct Leaf {
 const Leaf& NoLeaf();
 
 struct Row {
-  std::uint64_t value_at;  // where its value starts in the file
+  std::uint64_t value_at : 40;     // where its value starts in the file
+  std::uint64_t name_offset : 24;  // how far behind that its data_name starts; 0: not noted
   std::uint32_t record;
   std::uint32_t suffix : 28;  // index of what follows the record's name
   std::uint32_t state : 2;

@@ -65,6 +65,34 @@ TEST(JsonCursor, FailsWithoutReadingPastTheEnd) {
   }
 }
 
+// Texts and brackets at every distance from each other and from the end: eight characters are looked at at
+// once.
+TEST(JsonCursor, SkipsExactlyOneValueWhateverItsLengths) {
+  for (std::size_t before = 0; before < 18; ++before) {
+    for (std::size_t inside = 0; inside < 18; ++inside) {
+      for (const char* special : {"", "\\\"", "\\\\", "{", "]", "\x7f", "\xff"}) {
+        const std::string text = std::string(inside, 'x') + special + std::string(before, '[');
+        const std::string value =
+            "{\"k\":[" + std::string(before, '1') + ",\"" + text + "\"," + std::string(inside, ' ') + "{}]}";
+        for (const std::string& rest : {std::string(), std::string(",\"next\":[1]}         ")}) {
+          const std::string whole = value + rest;
+          JsonCursor skipping(whole);
+          skipping.Skip();
+          EXPECT_TRUE(skipping.ok()) << whole;
+          EXPECT_EQ(skipping.position(), value.size()) << whole;
+        }
+        JsonCursor cut(std::string_view(value).substr(0, value.size() - 1));
+        cut.Skip();
+        EXPECT_FALSE(cut.ok()) << value;
+        const std::string quoted = '"' + text + "\" ";
+        bool escaped = false;
+        EXPECT_EQ(JsonCursor(quoted).TakeRawString(escaped), text);
+        EXPECT_EQ(escaped, special[0] == '\\');
+      }
+    }
+  }
+}
+
 TEST(JsonCursor, SkipsNestingOfAnyDepthWithoutRecursion) {
   const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
   JsonCursor cursor(deep);

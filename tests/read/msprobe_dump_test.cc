@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "temporary_folder.h"
@@ -45,6 +46,28 @@ TEST_F(MsprobeDump, TakesTheNameFromTheDataFile) {
       R"("A.0.forward":{"input_args":[{"type":"torch.Tensor","dtype":"t","shape":[],"data_name":"B.1.forward.input.7.pt"}]})");
   EXPECT_EQ(Names(dump), std::vector<std::string>{"B.1.forward.input.7"});
   EXPECT_EQ(dump.Read(dump.rows()[0], arena_).data_name, "B.1.forward.input.7.pt");
+}
+
+TEST_F(MsprobeDump, VisitsPortsInOneOrderWhateverTheirOrderInTheFile) {
+  const std::string args = R"("input_args":[null])", kwargs = R"("input_kwargs":{"k":null})",
+                    input = R"("input":[null])", output = R"("output":[null,null])",
+                    other = R"("is":{"a":1})";
+  const std::vector<std::string> expected = {"A.0.forward.input.0", "A.0.forward.input.k",
+                                             "A.0.forward.input.0", "A.0.forward.output.0",
+                                             "A.0.forward.output.1"};
+  std::vector<std::string> ports = {args, kwargs, input, other, output};
+  std::sort(ports.begin(), ports.end());
+  do {
+    std::string record;
+    for (const std::string& port : ports) record += (record.empty() ? "" : ",") + port;
+    EXPECT_EQ(Names(OpenData("\"A.0.forward\":{" + record + "}")), expected) << record;
+  } while (std::next_permutation(ports.begin(), ports.end()));
+  // The last of two counts, and what the first one says is not looked at.
+  const std::string dangerous = R"("output":[{"type":"=1","md5":"x"}])";
+  const Dump twice = OpenData("\"A.0.forward\":{" + args + "," + dangerous + "," + output + "}");
+  EXPECT_EQ(Names(twice).size(), 3u);
+  EXPECT_EQ(twice.check_failure(), "");
+  EXPECT_FALSE(twice.has_md5());
 }
 
 TEST_F(MsprobeDump, ReadsStatisticsAsTheyAreShown) {
