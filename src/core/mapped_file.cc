@@ -131,7 +131,7 @@ std::span<std::byte> Pages(std::span<const std::byte> window, bool inside) {
 
 }  // namespace
 
-Result<FileRef> MappedFile::Open(const std::filesystem::path& path) {
+Result<FileRef> MappedFile::Open(std::filesystem::path path) {
   // Without O_NONBLOCK, opening a pipe that nobody writes to would hang before we could see that it is one.
   const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor.get() < 0) return ErrnoError(path, errno);
@@ -143,7 +143,7 @@ Result<FileRef> MappedFile::Open(const std::filesystem::path& path) {
   const auto size_bytes = static_cast<std::size_t>(status.st_size);
   if (size_bytes < kReadInsteadOfMapBytes) {
     VN_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, ReadWhole(descriptor.get(), size_bytes, path));
-    return FileRef(InMemory(std::move(bytes), path, Nanoseconds(status.st_mtim)));
+    return FileRef(InMemory(std::move(bytes), std::move(path), Nanoseconds(status.st_mtim)));
   }
   void* data = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, descriptor.get(), 0);
   if (data == MAP_FAILED) return ErrnoError(path, errno);
@@ -153,7 +153,7 @@ Result<FileRef> MappedFile::Open(const std::filesystem::path& path) {
     return Error{ErrorCode::kIo, path.string(), "too many files are mapped at once"};
   }
   auto* file = new MappedFile();
-  file->path_ = path;
+  file->path_ = std::move(path);
   file->data_ = static_cast<const std::byte*>(data);
   file->size_ = size_bytes;
   file->fault_slot_ = slot;

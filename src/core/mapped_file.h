@@ -21,7 +21,7 @@ namespace vernier {
 // before.
 class MappedFile {
  public:
-  static Result<FileRef> Open(const std::filesystem::path& path);
+  static Result<FileRef> Open(std::filesystem::path path);
   // A file that exists only in memory: tests, fuzzers, entries unpacked from an archive.
   static FileRef FromBytes(std::vector<std::byte> bytes, std::filesystem::path name);
 

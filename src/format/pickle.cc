@@ -24,7 +24,12 @@ std::string Shown(std::string_view text) {
 
 class Interpreter {
  public:
-  explicit Interpreter(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit Interpreter(std::span<const std::byte> bytes) : bytes_(bytes) {
+    // Room for one tensor: dumps are many small files, and growing step by step would cost more than parsing.
+    stack_.reserve(16);
+    memo_.reserve(16);
+    tree_.objects.reserve(8);
+  }
   Result<PickleTree> Run();
 
  private:

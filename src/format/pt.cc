@@ -30,15 +30,19 @@ bool IsPickle(const ZipMember& member) {
 class Archive {
  public:
   Archive(const FileRef& file, const std::vector<ZipMember>& members, std::string_view prefix) : file_(file) {
+    by_name_.reserve(members.size());
     for (const ZipMember& member : members) {
       const std::string_view name = member.name;
-      if (name.starts_with(prefix)) by_name_.emplace(name.substr(prefix.size()), &member);
+      if (name.starts_with(prefix)) by_name_.push_back({name.substr(prefix.size()), &member});
     }
+    std::sort(by_name_.begin(), by_name_.end());
   }
 
   const ZipMember* Find(std::string_view name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : found->second;
+    const auto found =
+        std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                         [](const auto& entry, std::string_view wanted) { return entry.first < wanted; });
+    return found == by_name_.end() || found->first != name ? nullptr : found->second;
   }
 
   // In place when stored; `unpacked` holds the bytes otherwise. The checksum of stored members is not looked
@@ -62,7 +66,7 @@ class Archive {
 
  private:
   const FileRef& file_;
-  std::unordered_map<std::string_view, const ZipMember*> by_name_;
+  std::vector<std::pair<std::string_view, const ZipMember*>> by_name_;  // sorted
 };
 
 Result<Entries> ListArchive(const FileRef& file, const std::vector<ZipMember>& members) {

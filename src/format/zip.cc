@@ -159,43 +159,46 @@ struct Located {
   std::uint64_t begin_bytes = 0;  // of the local header
 };
 
-Result<Done> CheckMethod(const std::string& where, std::uint16_t flags, std::uint16_t method) {
-  if (flags & kEncryptedFlags) return Error{ErrorCode::kUnsupported, where, "an encrypted zip member"};
+std::string Where(const ZipMember& member) { return "zip member '" + Printable(member.name) + "'"; }
+
+Result<Done> CheckMethod(const ZipMember& member, std::uint16_t flags, std::uint16_t method) {
+  if (flags & kEncryptedFlags)
+    return Error{ErrorCode::kUnsupported, Where(member), "an encrypted zip member"};
   if (method == kStored || method == kDeflated) return Done{};
-  return Error{ErrorCode::kUnsupported, where, "zip compression method " + std::to_string(method)};
+  return Error{ErrorCode::kUnsupported, Where(member), "zip compression method " + std::to_string(method)};
 }
 
 // Finds where the data begins: the local header may have other extra fields than the directory has.
 Result<Done> ResolveLocal(ByteSpan file, std::uint64_t limit, std::uint16_t flags, std::uint16_t method,
-                          const std::string& where, Located& located) {
+                          Located& located) {
   ZipMember& member = located.member;
   const std::uint64_t at = located.begin_bytes;
   if (at > limit || limit - at < kLocalBytes || LoadLittle<std::uint32_t>(file, at) != kLocalSignature) {
-    return Bad(where, "no local header at offset " + std::to_string(at));
+    return Bad(Where(member), "no local header at offset " + std::to_string(at));
   }
   const ByteSpan header = file.subspan(at, kLocalBytes);
   const std::size_t name_bytes = LoadLittle<std::uint16_t>(header, 26);
   const std::size_t extra_bytes = LoadLittle<std::uint16_t>(header, 28);
   if (limit - at - kLocalBytes < name_bytes + extra_bytes)
-    return Bad(where, "its local header runs past the directory");
+    return Bad(Where(member), "its local header runs past the directory");
   if (AsText(file.subspan(at + kLocalBytes, name_bytes)) != member.name ||
       LoadLittle<std::uint16_t>(header, 8) != method ||
       ((LoadLittle<std::uint16_t>(header, 6) ^ flags) & (kEncryptedFlags | kSizesFollowFlag)) != 0) {
-    return Bad(where, "its local header disagrees with the directory");
+    return Bad(Where(member), "its local header disagrees with the directory");
   }
   member.data_offset_bytes = at + kLocalBytes + name_bytes + extra_bytes;
   if (limit - member.data_offset_bytes < member.stored_bytes) {
-    return Error{ErrorCode::kTruncated, where, "its data runs past the directory"};
+    return Error{ErrorCode::kTruncated, Where(member), "its data runs past the directory"};
   }
   std::uint64_t unpacked = LoadLittle<std::uint32_t>(header, 22),
                 stored = LoadLittle<std::uint32_t>(header, 18);
   if (!ResolveZip64(file.subspan(at + kLocalBytes + name_bytes, extra_bytes), {&unpacked, &stored})) {
-    return Bad(where, "its local zip64 field is missing");
+    return Bad(Where(member), "its local zip64 field is missing");
   }
   const bool sizes_follow = (flags & kSizesFollowFlag) != 0 && unpacked == 0 && stored == 0;
   if (!sizes_follow && (unpacked != member.unpacked_bytes || stored != member.stored_bytes ||
                         LoadLittle<std::uint32_t>(header, 14) != member.crc32)) {
-    return Bad(where, "sizes in its local header disagree with the directory");
+    return Bad(Where(member), "sizes in its local header disagree with the directory");
   }
   return Done{};
 }
@@ -214,7 +217,6 @@ Result<Located> ReadMember(ByteSpan file, ByteSpan& directory, std::uint64_t lim
   Located located;
   ZipMember& member = located.member;
   member.name = AsText(directory.subspan(kDirectoryBytes, name_bytes));
-  const std::string where = "zip member '" + Printable(member.name) + "'";
   const auto flags = LoadLittle<std::uint16_t>(directory, 8),
              method = LoadLittle<std::uint16_t>(directory, 10);
   member.crc32 = LoadLittle<std::uint32_t>(directory, 16);
@@ -223,16 +225,16 @@ Result<Located> ReadMember(ByteSpan file, ByteSpan& directory, std::uint64_t lim
   located.begin_bytes = LoadLittle<std::uint32_t>(directory, 42);
   if (!ResolveZip64(directory.subspan(kDirectoryBytes + name_bytes, extra_bytes),
                     {&member.unpacked_bytes, &member.stored_bytes, &located.begin_bytes})) {
-    return Bad(where, "its zip64 field is missing");
+    return Bad(Where(member), "its zip64 field is missing");
   }
-  VN_RETURN_IF_ERROR(CheckMethod(where, flags, method));
+  VN_RETURN_IF_ERROR(CheckMethod(member, flags, method));
   member.deflated = method == kDeflated;
-  VN_RETURN_IF_ERROR(ResolveLocal(file, limit, flags, method, where, located));
+  VN_RETURN_IF_ERROR(ResolveLocal(file, limit, flags, method, located));
   if (!member.deflated && member.stored_bytes != member.unpacked_bytes) {
-    return Bad(where, "stored, but with two different sizes");
+    return Bad(Where(member), "stored, but with two different sizes");
   }
   if (member.unpacked_bytes / kMaxDeflateRatio > member.stored_bytes) {
-    return Error{ErrorCode::kTooLarge, where,
+    return Error{ErrorCode::kTooLarge, Where(member),
                  "claims to unpack to more than deflate can, as a zip bomb does"};
   }
   directory = directory.subspan(record_bytes);
@@ -247,15 +249,13 @@ Result<Done> CheckOverlapsAndNames(const std::vector<Located>& members) {
   for (std::size_t i = 1; i < order.size(); ++i) {
     const ZipMember& before = order[i - 1]->member;
     if (order[i]->begin_bytes < before.data_offset_bytes + before.stored_bytes) {
-      return Bad("zip member '" + Printable(order[i]->member.name) + "'",
-                 "overlaps '" + Printable(before.name) + "', as a zip bomb does");
+      return Bad(Where(order[i]->member), "overlaps '" + Printable(before.name) + "', as a zip bomb does");
     }
   }
   std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->member.name < b->member.name; });
   for (std::size_t i = 1; i < order.size(); ++i) {
-    const std::string& name = order[i]->member.name;
-    if (name == order[i - 1]->member.name)
-      return Bad("zip member '" + Printable(name) + "'", "is there twice");
+    if (order[i]->member.name == order[i - 1]->member.name)
+      return Bad(Where(order[i]->member), "is there twice");
   }
   return Done{};
 }
@@ -318,7 +318,7 @@ ByteSpan StoredBytes(const FileRef& file, const ZipMember& member) {
 }
 
 Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member) {
-  const std::string where = file->path().string() + ": zip member '" + Printable(member.name) + "'";
+  const std::string where = file->path().string() + ": " + Where(member);
   const ByteSpan stored = StoredBytes(file, member);
   Result<Bytes> bytes =
       member.deflated ? Inflate(stored, member.unpacked_bytes) : Bytes(stored.begin(), stored.end());

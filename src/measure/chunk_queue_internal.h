@@ -141,16 +141,29 @@ class ChunkQueue {
     }
   }
 
+  // One thread at a time gives outputs to the sink; the others leave theirs behind for it and go on.
   void Deliver(std::size_t index, Result<typename Task::Output> output, std::uint64_t bytes) {
-    const std::scoped_lock lock(delivery_mutex_);
+    std::unique_lock lock(delivery_mutex_);
     waiting_.emplace(index, std::move(output));
-    while (!waiting_.empty() && waiting_.begin()->first == next_delivery_) {
-      sink_(next_delivery_, waiting_.begin()->second);
-      waiting_.erase(waiting_.begin());
-      ++next_delivery_;
-    }
     ++tasks_done_;
     bytes_done_ += bytes;
+    if (delivering_) {
+      // A sink slower than everybody else must not make outputs pile up without end.
+      if (waiting_.size() > kMaxWaiting)
+        delivered_.wait(lock, [&] { return !delivering_ || waiting_.size() <= kMaxWaiting; });
+      return;
+    }
+    delivering_ = true;
+    while (!waiting_.empty() && waiting_.begin()->first == next_delivery_) {
+      const auto next = waiting_.extract(waiting_.begin());
+      lock.unlock();
+      sink_(next.key(), next.mapped());
+      lock.lock();
+      ++next_delivery_;
+      if (waiting_.size() == kMaxWaiting) delivered_.notify_all();
+    }
+    delivering_ = false;
+    delivered_.notify_all();
     if (on_progress_) on_progress_(tasks_done_, bytes_done_);
   }
 
@@ -159,6 +172,8 @@ class ChunkQueue {
     bytes_done_ += bytes;
     if (on_progress_) on_progress_(tasks_done_, bytes_done_);
   }
+
+  static constexpr std::size_t kMaxWaiting = 1024;
 
   const std::size_t num_tasks_;
   const Open open_;
@@ -174,6 +189,8 @@ class ChunkQueue {
   std::mutex delivery_mutex_;
   std::map<std::size_t, Result<typename Task::Output>> waiting_;
   std::size_t next_delivery_ = 0;
+  bool delivering_ = false;
+  std::condition_variable delivered_;
   std::uint64_t tasks_done_ = 0, bytes_done_ = 0;
 };
 

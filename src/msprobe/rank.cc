@@ -293,7 +293,14 @@ Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, 
     if (was_loaded && !measures) outcome.state = RealState::kReadFailed;  // the file changed under us
     const PairMeasures* kept = was_loaded && measures ? &batch->measures.emplace_back(*measures) : nullptr;
     if (batch->rows.empty()) batch->first_row = index;
-    ResultRow& row = batch->rows.emplace_back(builder.Read(index, batch->arena));
+    ResultRow& row = batch->rows.emplace_back();
+    if (outcome.read) {
+      row = std::move(outcome.read->row);
+      batch->row_arenas.push_back(std::move(outcome.read->arena));
+      outcome.read.reset();
+    } else {
+      row = builder.Read(index, batch->arena);
+    }
     builder.FillReal(outcome, kept, row);
     if (settings.log_rows) LogRow(row, outcome.state, row.message, log);
     if (index + 1 == boundaries[next_boundary]) {

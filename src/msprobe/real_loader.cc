@@ -46,8 +46,9 @@ Result<TensorView> RealLoader::LoadSide(const fs::path& folder, std::string_view
 }
 
 Result<LoadedPair> RealLoader::Load(std::size_t index, RealOutcome& outcome) const {
-  TextArena arena;
-  const ResultRow row = builder_.Read(index, arena);
+  outcome.read = std::make_unique<ReadRow>();
+  outcome.read->row = builder_.Read(index, outcome.read->arena);
+  const ResultRow& row = outcome.read->row;
   const auto stop = [&](RealState state) -> Result<LoadedPair> {
     outcome.state = state;
     return Error{ErrorCode::kNoPair, std::string(row.npu_name), "nothing to measure"};

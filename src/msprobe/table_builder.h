@@ -20,13 +20,21 @@ struct Batch {
   std::uint64_t first_row = 0;
   std::vector<ResultRow> rows;
   TextArena arena;
+  std::vector<TextArena> row_arenas;  // of rows that were read one by one
   std::deque<PairMeasures> measures;
 };
 
-// What was found out about the files of one row.
+// A row on its own, between the thread that loads its files and the one that writes it.
+struct ReadRow {
+  TextArena arena{1024};
+  ResultRow row;
+};
+
+// What was found out about one row and its files.
 struct RealOutcome {
   RealState state = RealState::kUnmatched;
   Dtype npu = Dtype::kF32, bench = Dtype::kF32;
+  std::unique_ptr<ReadRow> read;
 };
 
 // Immutable; used from many threads.

@@ -37,6 +37,8 @@ void AppendJsonValue(const Value& value, bool python, std::string& out);
 // Thread-compatible.
 class TextArena {
  public:
+  explicit TextArena(std::size_t block_bytes = std::size_t{1} << 15) : block_bytes_(block_bytes) {}
+
   std::string_view Keep(std::string_view text) {
     if (text.empty()) return {};
     if (text.size() > left_) Grow(text.size());
@@ -48,14 +50,14 @@ class TextArena {
   }
 
  private:
-  static constexpr std::size_t kBlockBytes = std::size_t{1} << 15;
   void Grow(std::size_t wanted) {
-    const std::size_t size = wanted > kBlockBytes ? wanted : kBlockBytes;
+    const std::size_t size = wanted > block_bytes_ ? wanted : block_bytes_;
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));
     next_ = blocks_.back().get();
     left_ = size;
   }
 
+  std::size_t block_bytes_;
   std::vector<std::unique_ptr<char[]>> blocks_;
   char* next_ = nullptr;
   std::size_t left_ = 0;
