@@ -1,6 +1,7 @@
 #include "record/document.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 constexpr int kRecordDepth = 2;
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kMaxCopiedBytes = std::uint64_t{64} << 20;
 
 // Gives the bytes written: fewer than asked for when errno says why.
 std::size_t WriteAt(int fd, std::string_view text, std::uint64_t offset) {
@@ -59,10 +62,19 @@ Document& Document::operator=(Document&& other) noexcept {
   std::swap(locked_, other.locked_);
   std::swap(fd_, other.fd_);
   std::swap(buffer_, other.buffer_);
+  std::swap(name_, other.name_);
+  std::swap(spare_name_, other.spare_name_);
+  std::swap(folder_fd_, other.folder_fd_);
+  std::swap(spare_fd_, other.spare_fd_);
+  std::swap(spare_works_, other.spare_works_);
+  std::swap(spare_end_, other.spare_end_);
+  std::swap(behind_, other.behind_);
   return *this;
 }
 
 Document::~Document() {
+  DropSpare();
+  if (folder_fd_ >= 0) close(folder_fd_);
   if (fd_ >= 0) close(fd_);
 }
 
@@ -111,6 +123,11 @@ Result<Done> Document::OpenFile() {
   locked_ = false;
   fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
   if (fd_ < 0) return Failed(errno);
+  if (folder_fd_ >= 0) close(folder_fd_);
+  const std::filesystem::path folder = path_.parent_path();
+  folder_fd_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  name_ = path_.filename().string();
+  spare_name_ = "." + name_ + ".spare";
   return Done{};
 }
 
@@ -119,9 +136,63 @@ void Document::Lock() {
   if (!locked_) locked_ = flock(fd_, LOCK_EX | LOCK_NB) == 0;
 }
 
-void Document::Unlock() {
+void Document::Rest() {
+  DropSpare();
   if (locked_) flock(fd_, LOCK_UN);
   locked_ = false;
+}
+
+void Document::DropSpare() {
+  behind_.clear();
+  if (spare_fd_ < 0) return;
+  close(std::exchange(spare_fd_, -1));
+  unlinkat(folder_fd_, spare_name_.c_str(), 0);
+}
+
+// Makes the hidden file when there is none. Not of a large document: that would take longer than it is worth.
+bool Document::HasSpare() {
+  if (spare_fd_ >= 0) return true;
+  if (!spare_works_ || end_ > kMaxCopiedBytes) return false;
+  spare_fd_ = openat(folder_fd_, spare_name_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (spare_fd_ < 0) return spare_works_ = false;
+  std::string copy(end_, '\0');
+  if (!ReadAt(fd_, copy.data(), copy.size(), 0) || WriteAt(spare_fd_, copy, 0) < copy.size()) {
+    DropSpare();
+    return spare_works_ = false;
+  }
+  flock(spare_fd_, LOCK_EX | LOCK_NB);
+  spare_end_ = end_;
+  behind_.clear();
+  return true;
+}
+
+// Gives 0 or an errno, like the next one.
+int Document::WriteInPlace() {
+  if (WriteAt(fd_, buffer_, end_) == buffer_.size()) return 0;
+  const int error_number = errno;
+  // The old closing brackets need no room that was not there before.
+  const std::string_view tail = empty_ ? kEmptyTail : kTail;
+  WriteAt(fd_, tail, end_);
+  (void)!ftruncate(fd_, static_cast<off_t>(end_ + tail.size()));
+  return error_number;
+}
+
+int Document::WriteBeside(std::size_t num_new_bytes) {
+  behind_ += buffer_;
+  if (WriteAt(spare_fd_, behind_, spare_end_) < behind_.size()) {
+    const int error_number = errno;
+    DropSpare();
+    return error_number;
+  }
+  if (renameat2(folder_fd_, spare_name_.c_str(), folder_fd_, name_.c_str(), RENAME_EXCHANGE) != 0) {
+    DropSpare();
+    spare_works_ = false;
+    return WriteInPlace();
+  }
+  std::swap(fd_, spare_fd_);
+  spare_end_ = end_;
+  behind_.assign(buffer_, 0, num_new_bytes);
+  return 0;
 }
 
 Result<RecordRange> Document::Append(std::string_view name, std::string_view value) {
@@ -133,16 +204,18 @@ Result<RecordRange> Document::Append(std::string_view name, std::string_view val
   AppendJsonString(name, buffer_);
   buffer_ += ": ";
   buffer_ += value;
-  const std::uint64_t new_end = end_ + buffer_.size();
+  const std::size_t num_new_bytes = buffer_.size();
+  const std::uint64_t new_end = end_ + num_new_bytes;
   buffer_ += kTail;
-  if (WriteAt(fd_, buffer_, end_) < buffer_.size()) {
-    const int error_number = errno;
-    // The old closing brackets need no room that was not there before.
-    const std::string_view tail = empty_ ? kEmptyTail : kTail;
-    WriteAt(fd_, tail, end_);
-    (void)!ftruncate(fd_, static_cast<off_t>(end_ + tail.size()));
-    return Failed(error_number);
+  const bool in_one_page = end_ / kPageBytes == (end_ + buffer_.size() - 1) / kPageBytes;
+  int error_number = 0;
+  if (!in_one_page && HasSpare()) {
+    error_number = WriteBeside(num_new_bytes);
+  } else {
+    error_number = WriteInPlace();
+    if (spare_fd_ >= 0) behind_.append(buffer_, 0, num_new_bytes);
   }
+  if (error_number != 0) return Failed(error_number);
   end_ = new_end;
   empty_ = false;
   return RecordRange{offset, new_end - offset};
@@ -193,6 +266,7 @@ Result<Done> Document::Rewrite(std::span<RecordRange* const> records) {
     first = next;
   }
   VN_RETURN_IF_ERROR(file.Write(records.empty() ? kEmptyTail : kTail));
+  DropSpare();
   VN_RETURN_IF_ERROR(file.CommitUnsynced());
   VN_RETURN_IF_ERROR(OpenFile());
   for (std::size_t i = 0; i < records.size(); ++i) records[i]->offset = new_offsets[i];

@@ -1,5 +1,11 @@
 // dump.json or debug.json while it is being written: records are appended, and the file is a whole document
-// after each of them.
+// at every moment, even if the process is killed inside a write.
+//
+// A record goes over the closing brackets, with new ones behind it, in one write. The kernel copies that page
+// by page and stops between two pages when the process is killed. A record that ends in another page than it
+// starts is therefore written to a second, hidden file that is otherwise equal, and then the two change
+// names, which nothing can tear. File systems that cannot do that get the plain write, and
+// read/msprobe_dump.h accepts what it may leave.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +24,7 @@ struct RecordRange {
   std::uint64_t offset = 0, size = 0;
 };
 
-// Used by one thread at a time. The file is locked (flock) from the first append after Unlock() to Unlock().
+// Used by one thread at a time. The file is locked (flock) from the first append to Rest().
 class Document {
  public:
   // `header`: compact JSON, the members that open the document. Creates the file, without records.
@@ -37,7 +43,8 @@ class Document {
   Result<Done> Rewrite(std::span<RecordRange* const> records);
   // The folder was renamed. Takes effect with the next Rewrite().
   Result<Done> Moved(const std::filesystem::path& path, const std::optional<std::string>& dump_data_dir);
-  void Unlock();
+  // Removes the hidden file and the lock, until the next append.
+  void Rest();
 
   std::uint64_t size_bytes() const { return end_ + kTail.size(); }
 
@@ -49,13 +56,24 @@ class Document {
   Result<Done> OpenFile();
   void Lock();
   Error Failed(int error_number) const;
+  int WriteInPlace();
+  int WriteBeside(std::size_t num_new_bytes);
+  bool HasSpare();
+  void DropSpare();
 
   std::filesystem::path path_;
   std::string header_, head_;
   std::uint64_t end_ = 0;  // where the closing brackets start
   bool empty_ = true, locked_ = false;
   int fd_ = -1;
-  std::string buffer_;
+  std::string buffer_;  // what is appended, closing brackets included
+
+  // The hidden file: the document as it was when `behind_` was still to come.
+  std::string name_, spare_name_;
+  int folder_fd_ = -1, spare_fd_ = -1;
+  bool spare_works_ = true;
+  std::uint64_t spare_end_ = 0;
+  std::string behind_;
 };
 
 }  // namespace vernier

@@ -328,7 +328,7 @@ Result<Done> Step::Flush() {
   if (files_ && !stopped()) files_->RemoveUnused();
   const Result<Done> ordered = WriteInOrder();
   const Result<Done> beside = WriteSideFiles();
-  document_.Unlock();
+  document_.Rest();
   if (stopped()) return *stopped_;
   VN_RETURN_IF_ERROR(ordered);
   return beside;
