@@ -89,7 +89,9 @@ bool IsDangerous(std::string_view text) {
     return std::any_of(std::begin(kSigns), std::end(kSigns),
                        [&](std::string_view sign) { return rest.starts_with(sign); });
   };
-  if (starts(text)) return true;
+  // Hardly any text begins with a sign, and only few bytes begin one.
+  constexpr std::string_view kFirstBytes = "+-=%@\xEF";
+  if (!text.empty() && kFirstBytes.find(text.front()) != kFirstBytes.npos && starts(text)) return true;
   for (std::size_t at = text.find(';'); at != std::string_view::npos; at = text.find(';', at + 1)) {
     if (starts(text.substr(at + 1))) return true;
   }

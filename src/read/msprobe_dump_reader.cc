@@ -191,16 +191,14 @@ class DumpReader {
       if (!in_order || port == std::end(kPortKeys)) {
         in_order = in_order && std::none_of(std::begin(kPortKeys), next, is_it);
         TakeChecked(cursor, member.kind);
+        member.end = cursor.position();
+        if (in_order && cursor.ok()) NoteMd5(member);
       } else {
         next = port + 1;
-        VisitPort(cursor, *port, has_args);
+        VisitPort(cursor, *port, has_args);  // which sees checksums as well
       }
-      member.end = cursor.position();
       members.push_back(member);
     });
-    if (cursor.ok() && in_order) {
-      for (const Member& member : members) NoteMd5(member);
-    }
     spare_.push_back(std::move(members));
     return cursor.ok() && in_order;
   }
