@@ -204,7 +204,7 @@ def statistics_mode(folder, small):
             yield (
                 f"{kind}, {4 * apis} rows, xlsx with highlight",
                 f"{seconds:.3f} s",
-                "the spec's reference: 62 s",
+                f"{62 / seconds:.0f} × the reference (62 s, as the specification timed it)",
                 "≥ 20 ×",
             )
 
