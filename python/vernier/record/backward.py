@@ -135,7 +135,7 @@ class Backward:
         call.passed = ()
         tensors = []
         _collect(result, tensors)
-        call.outputs = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
+        call.num_outputs = len(tensors)
         if len(tensors) > 1 and not call.inputs:
             # Nothing later tells when all of their gradients are there, so let one node wait for them.
             return self._gather_outputs(call, result, tensors)
@@ -196,7 +196,7 @@ class Backward:
         capture = self._capture
         call.backward_done = True
         if call.kept_backward:
-            self._put_gradients(call.backward_name, _with_zeros(call), gradients)
+            self._put_gradients(call.backward_name, [call.arrived.get(position) for position in range(call.num_outputs)], gradients)
         capture.filter.end_module(call.backward_name)
         call.arrived, call.inputs, call.sources = {}, (), ()
 
@@ -272,15 +272,6 @@ def _through_boundary(tensors):
             # Allows changing them in place, which torch forbids for what a Function returns.
             torch._C._autograd._set_creation_meta(tensor, _creation_meta.DEFAULT)
     return passed
-
-
-def _with_zeros(call):
-    """The gradients of the outputs; those that never came are zero."""
-    gradients = []
-    for position, (shape, dtype, device) in enumerate(call.outputs):
-        gradient = call.arrived.get(position)
-        gradients.append(torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient)
-    return gradients
 
 
 def _collect(value, found):

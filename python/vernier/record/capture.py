@@ -41,7 +41,7 @@ class ModuleCall:
     """One call of one module, from its inputs to the gradients of its inputs."""
 
     __slots__ = ("name", "module_name", "backward_name", "epoch", "kept", "kept_backward", "parent", "stack", "inputs", "sources",
-                 "passed", "outputs", "arrived", "rerouted", "backward_done", "changes_inputs")  # fmt: skip
+                 "passed", "num_outputs", "arrived", "rerouted", "backward_done", "changes_inputs")  # fmt: skip
 
     def __init__(self, path, number, epoch, module):
         self.module_name = f"Module.{path}"
@@ -51,7 +51,8 @@ class ModuleCall:
         self.changes_inputs = getattr(module, "inplace", False) is True
         self.kept = self.kept_backward = self.rerouted = self.backward_done = False
         self.parent = self.stack = None
-        self.inputs = self.sources = self.passed = self.outputs = ()
+        self.inputs = self.sources = self.passed = ()
+        self.num_outputs = 0
         self.arrived = {}
 
 
@@ -149,14 +150,19 @@ class Capture:
             self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
 
     def _parent_of_forward(self, stack):
-        modules = self.local.modules
-        if modules:
-            return modules[-1]
+        running = self._running_module()
+        if running is not None:
+            return running
         role = stack.role if stack is not None and self.config.level == "mix" else None
         if role is not None and role not in self.known_parents:
             self.known_parents.add(role)
             self.recorder.construct(role, None)
         return role
+
+    def _running_module(self):
+        """The innermost module call of this thread; while a checkpoint repeats a part, the backward that needs it."""
+        local = self.local
+        return local.modules[-1] if local.modules else local.backward[-1] if local.backward else None
 
     def put_collective_output(self, name, api, args, kwargs, stack=None, flags=core.FINISH):
         """A collective changes its arguments: they are its output."""
@@ -209,8 +215,7 @@ class Capture:
         number = next(self.counters[path])
         call = ModuleCall(path, number, self.epoch, module)
         call.kept = self.filter.begin_module(call.name)
-        modules = self.local.modules
-        call.parent = modules[-1] if modules else None
+        call.parent = self._running_module()
         call.stack = self.stacks.current() if self.with_stacks and call.kept else None
         if call.kept and self.forward_input:
             self._put_inputs(call.name, (), args, kwargs, call.stack)
