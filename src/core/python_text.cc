@@ -11,8 +11,8 @@
 namespace vernier {
 namespace {
 
-constexpr int kFirstScientificExponent = 16;  // Python's repr: 1e16 and above, below 1e-4
-constexpr int kLastFixedExponent = -4;
+// Python's repr shows an exponent below the first and from the second on.
+constexpr double kSmallestFixed = 1e-4, kSmallestScientific = 1e16;
 
 bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -23,37 +23,6 @@ bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
     if ((text[i] | 0x20) != lower[i]) return false;
   }
   return true;
-}
-
-void AppendFixed(std::string_view digits, int exponent, std::string& out) {
-  if (exponent < 0) {
-    out += "0.";
-    out.append(static_cast<std::size_t>(-exponent - 1), '0');
-    out += digits;
-    return;
-  }
-  const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
-  if (digits.size() <= whole) {
-    out += digits;
-    out.append(whole - digits.size(), '0');
-    out += ".0";
-    return;
-  }
-  out += digits.substr(0, whole);
-  out += '.';
-  out += digits.substr(whole);
-}
-
-void AppendScientific(std::string_view digits, int exponent, std::string& out) {
-  out += digits[0];
-  if (digits.size() > 1) {
-    out += '.';
-    out += digits.substr(1);
-  }
-  out += exponent < 0 ? "e-" : "e+";
-  const int size = std::abs(exponent);
-  if (size < 10) out += '0';
-  out += std::to_string(size);
 }
 
 // Length of the valid UTF-8 sequence at the start of `text`; 0 when there is none.
@@ -84,26 +53,15 @@ void AppendPythonFloat(double value, std::string& out) {
     out += "inf";
     return;
   }
+  const double magnitude = std::fabs(value);
+  const bool fixed = (magnitude >= kSmallestFixed && magnitude < kSmallestScientific) || magnitude == 0;
   char buffer[32];
-  const auto end =
-      std::to_chars(buffer, buffer + sizeof buffer, std::fabs(value), std::chars_format::scientific).ptr;
-  char digits[20];
-  std::size_t num_digits = 0;
-  const char* at = buffer;
-  for (; *at != 'e'; ++at) {
-    if (*at != '.') digits[num_digits++] = *at;
-  }
-  ++at;
-  const bool negative = *at == '-';
-  int exponent = 0;
-  std::from_chars(at + 1, end, exponent);
-  if (negative) exponent = -exponent;
-  const std::string_view text(digits, num_digits);
-  if (exponent >= kFirstScientificExponent || exponent < kLastFixedExponent) {
-    AppendScientific(text, exponent, out);
-  } else {
-    AppendFixed(text, exponent, out);
-  }
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, magnitude,
+                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
+                       .ptr;
+  const std::string_view text(buffer, static_cast<std::size_t>(end - buffer));
+  out += text;
+  if (fixed && text.find('.') == std::string_view::npos) out += ".0";
 }
 
 std::string PythonFloat(double value) {
