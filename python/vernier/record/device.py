@@ -54,7 +54,8 @@ class DeviceStage:
                     self._known[key] = numbers
             self._waiting.append((slot, numbers))
         values.words += (slot, 0, 0, code, flags, len(shape), *shape, *strides)
-        values.drain = len(self._waiting) >= _MANY_SLOTS
+        # Only after this put: until then the core does not know the slot.
+        values.drain = len(self._waiting) >= _MANY_SLOTS or self._copying_bytes > _COPY_BYTES
         return "\x01"
 
     # -- statistics
@@ -105,10 +106,10 @@ class DeviceStage:
     # -- contents
 
     def _copy(self, slot, tensor):
-        if self._copying_bytes > _COPY_BYTES:
-            self._finish_copies()
         if tensor.device.type != "cuda":
-            self._hand_over(slot, tensor.cpu())
+            host = tensor.cpu()
+            self._copying.append((slot, host, None))
+            self._copying_bytes += host.numel() * host.element_size()
             return
         stream = self._streams.get(tensor.device)
         if stream is None:
@@ -129,7 +130,8 @@ class DeviceStage:
     def _finish_copies(self):
         waiting, self._copying, self._copying_bytes = self._copying, [], 0
         for slot, host, event in waiting:
-            event.synchronize()
+            if event is not None:
+                event.synchronize()
             self._hand_over(slot, host)
 
     def _hand_over(self, slot, host):
