@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "measure/plain_kernels_internal.h"
 #include "measure/summary_kernels_internal.h"
@@ -27,6 +28,14 @@ HWY_INLINE V64 AddSquare(V64 sum, V64 value, const float*) { return hn::MulAdd(v
 HWY_INLINE V64 AddSquare(V64 sum, V64 value, const double*) { return hn::Add(sum, hn::Mul(value, value)); }
 
 template <class T>
+HWY_INLINE void FetchLines(const T* from) {
+  constexpr std::size_t kLineBytes = 64;
+  for (std::size_t at = 0; at < kNumSumLanes * sizeof(T); at += kLineBytes) {
+    hwy::Prefetch(reinterpret_cast<const char*>(from) + at);
+  }
+}
+
+template <class T>
 void Sum(const T* x, std::size_t n, SumLanes& lanes) {
   const D64 d;
   const std::size_t width = hn::Lanes(d), whole = n - n % kNumSumLanes;
@@ -40,6 +49,8 @@ void Sum(const T* x, std::size_t n, SumLanes& lanes) {
     V64 q0 = hn::Load(d, sum_sq), q1 = hn::Load(d, sum_sq + width), q2 = hn::Load(d, sum_sq + 2 * width),
         q3 = hn::Load(d, sum_sq + 3 * width);
     for (std::size_t i = lane; i < whole; i += kNumSumLanes) {
+      // The next block, which is on its way while this one is added up. Past the end it does nothing.
+      if (lane == 0) FetchLines(x + i + n);
       const V64 v0 = LoadWide(d, x + i), v1 = LoadWide(d, x + i + width);
       const V64 v2 = LoadWide(d, x + i + 2 * width), v3 = LoadWide(d, x + i + 3 * width);
       s0 = hn::Add(s0, v0);

@@ -114,9 +114,10 @@ TEST(TensorFiles, AreOnlyWrittenForTensorsWithElementsThatAreWanted) {
   where.dump_data_dir = "x";  // for a list of tensors
   ASSERT_TRUE(recorder->Begin(where));
   std::uint32_t seen = 0;
-  const Words words = Floats({1}) + Floats({2}, {.flags = kStore}) +
+  const std::vector<float> one{1}, two{2}, three{3};
+  const Words words = Floats(one) + Floats(two, {.flags = kStore}) +
                       Tensor(nullptr, Dtype::kF32, {0}, {.flags = kStore}) +
-                      Floats({3}, {.flags = kStore | kNoStore}) +
+                      Floats(three, {.flags = kStore | kNoStore}) +
                       Tensor(nullptr, Dtype::kF32, {3}, {.flags = kStore | kNoData});
   ASSERT_TRUE(recorder->Put("A", "{\"x\":[\x01,\x01,\x01,\x01,\x01]}", words, -1, kFinish, seen));
   ASSERT_TRUE(recorder->End());
