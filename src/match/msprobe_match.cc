@@ -16,15 +16,23 @@ class RowIndex {
   explicit RowIndex(const RowKeys& keys) : keys_(keys) {
     const std::size_t num_rows = keys.dump().rows().size();
     slots_.resize(std::bit_ceil(num_rows * 2 + 1), {0, kNoRow});
-    std::string key;
+    std::string key, other;
     for (std::uint32_t row = 0; row < num_rows; ++row) {
       keys_.KeyOf(row, key);
       if (key.empty()) continue;
-      std::size_t at = Start(Hash(key));
-      while (slots_[at].row != kNoRow) at = Next(at);
-      slots_[at] = {Hash(key), row};
+      const std::uint32_t hash = Hash(key);
+      std::size_t at = Start(hash);
+      for (; slots_[at].row != kNoRow; at = Next(at)) {
+        if (slots_[at].hash != hash || has_repeats_) continue;
+        keys_.KeyOf(slots_[at].row, other);
+        has_repeats_ = other == key;
+      }
+      slots_[at] = {hash, row};
     }
   }
+
+  // Whether any two rows have the same key.
+  bool has_repeats() const { return has_repeats_; }
 
   // Appends the rows of that key, in row order.
   void Find(const std::string& key, std::vector<std::uint32_t>& rows) const {
@@ -49,6 +57,7 @@ class RowIndex {
 
   const RowKeys& keys_;
   std::vector<Slot> slots_;
+  bool has_repeats_ = false;
 };
 
 std::string ShapeOf(const Dump& dump, std::uint32_t row) {
@@ -95,7 +104,7 @@ std::vector<RowPair> JoinByKey(const Dump& npu, const Dump& bench, const MatchOp
       continue;
     }
     // Mapped names may coincide; each row then keeps its own place.
-    if (options.rule == PairRule::kExact) {
+    if (options.rule == PairRule::kExact && npu_index.has_repeats()) {
       npu_index.Find(key, same_npu);
     } else {
       same_npu.push_back(row);
