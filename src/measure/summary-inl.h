@@ -1,7 +1,9 @@
 // The SIMD loops of summary.cc, compiled once for each instruction set by summary_kernels.cc.
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -23,9 +25,29 @@ HWY_INLINE V64 LoadWide(D64 d, const float* from) {
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D64>(), from));
 }
 
+template <class Half>  // hwy::float16_t or hwy::bfloat16_t
+HWY_INLINE V64 LoadWide(D64 d, const Half* from) {
+  return hn::PromoteTo(d, hn::PromoteTo(hn::Rebind<float, D64>(), hn::LoadU(hn::Rebind<Half, D64>(), from)));
+}
+
 // The square of a float is exact in double, so that fusing changes no bit; that of a double is not.
-HWY_INLINE V64 AddSquare(V64 sum, V64 value, const float*) { return hn::MulAdd(value, value, sum); }
-HWY_INLINE V64 AddSquare(V64 sum, V64 value, const double*) { return hn::Add(sum, hn::Mul(value, value)); }
+template <class T>
+HWY_INLINE V64 AddSquare(V64 sum, V64 value, const T*) {
+  if constexpr (sizeof(T) <= sizeof(float)) return hn::MulAdd(value, value, sum);
+  return hn::Add(sum, hn::Mul(value, value));
+}
+
+// One element, for what is left behind the last vector.
+template <class T>
+HWY_INLINE T LoadOne(const T* x, std::size_t i) {
+  return plain::LoadAt<T>(x, i);
+}
+HWY_INLINE float LoadOne(const hwy::float16_t* x, std::size_t i) {
+  return plain::HalfToFloat(plain::LoadAt<std::uint16_t>(x, i));
+}
+HWY_INLINE float LoadOne(const hwy::bfloat16_t* x, std::size_t i) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(plain::LoadAt<std::uint16_t>(x, i)) << 16);
+}
 
 template <class T>
 HWY_INLINE void FetchLines(const T* from) {
@@ -72,33 +94,58 @@ void Sum(const T* x, std::size_t n, SumLanes& lanes) {
     hn::Store(q3, d, sum_sq + 3 * width);
   }
   for (std::size_t i = whole; i < n; ++i) {
-    const double value = plain::LoadAt<T>(x, i);
+    const double value = LoadOne(x, i);
     lanes.sum[i - whole] += value;
     lanes.sum_sq[i - whole] += value * value;
   }
 }
 
 template <class T>
-void FindRange(const T* x, std::size_t n, Range<T>& range) {
-  const hn::CappedTag<T, 64 / sizeof(T)> d;
+struct WorkType {
+  using type = T;
+};
+template <>
+struct WorkType<hwy::float16_t> {
+  using type = float;
+};
+template <>
+struct WorkType<hwy::bfloat16_t> {
+  using type = float;
+};
+template <class T>
+using WorkOf = typename WorkType<T>::type;
+
+template <class D, class T>
+HWY_INLINE hn::Vec<D> LoadWork(D d, const T* from) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    return hn::LoadU(d, from);
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), from));
+  }
+}
+
+template <class T>
+void FindRange(const T* x, std::size_t n, Range<WorkOf<T>>& range) {
+  using W = WorkOf<T>;
+  const hn::CappedTag<W, 64 / sizeof(W)> d;
   const std::size_t step = hn::Lanes(d);
   std::size_t i = 0;
   if (n >= step) {
     auto min = hn::Set(d, range.min), max = hn::Set(d, range.max), min2 = min, max2 = max;
     for (; i + 2 * step <= n; i += 2 * step) {
-      const auto value = hn::LoadU(d, x + i), value2 = hn::LoadU(d, x + i + step);
+      const auto value = LoadWork(d, x + i), value2 = LoadWork(d, x + i + step);
       min = hn::Min(value, min);
       max = hn::Max(value, max);
       min2 = hn::Min(value2, min2);
       max2 = hn::Max(value2, max2);
     }
     if (i + step <= n) {
-      const auto value = hn::LoadU(d, x + i);
+      const auto value = LoadWork(d, x + i);
       min = hn::Min(value, min);
       max = hn::Max(value, max);
       i += step;
     }
-    HWY_ALIGN T mins[64 / sizeof(T)], maxs[64 / sizeof(T)];
+    HWY_ALIGN W mins[64 / sizeof(W)], maxs[64 / sizeof(W)];
     hn::Store(hn::Min(min, min2), d, mins);
     hn::Store(hn::Max(max, max2), d, maxs);
     for (std::size_t lane = 0; lane < step; ++lane) {
@@ -107,7 +154,7 @@ void FindRange(const T* x, std::size_t n, Range<T>& range) {
     }
   }
   for (; i < n; ++i) {
-    const T value = plain::LoadAt<T>(x, i);
+    const W value = LoadOne(x, i);
     range.min = value < range.min ? value : range.min;
     range.max = value > range.max ? value : range.max;
   }
@@ -136,20 +183,33 @@ std::uint64_t Xor64(const std::byte* bytes, std::size_t num_bytes) {
 }  // namespace summary
 
 const SummaryKernels* SummaryTable() {
-  static const SummaryKernels table = {hwy::TargetName(HWY_TARGET),
-                                       summary::Sum<float>,
-                                       summary::Sum<double>,
-                                       summary::FindRange<float>,
-                                       summary::FindRange<double>,
-                                       summary::FindRange<std::int8_t>,
-                                       summary::FindRange<std::uint8_t>,
-                                       summary::FindRange<std::int16_t>,
-                                       summary::FindRange<std::uint16_t>,
-                                       summary::FindRange<std::int32_t>,
-                                       summary::FindRange<std::uint32_t>,
-                                       summary::FindRange<std::int64_t>,
-                                       summary::FindRange<std::uint64_t>,
-                                       summary::Xor64};
+  static const SummaryKernels table = {
+      hwy::TargetName(HWY_TARGET),
+      summary::Sum<float>,
+      summary::Sum<double>,
+      [](const Float16* x, std::size_t n, SumLanes& lanes) {
+        summary::Sum(reinterpret_cast<const hwy::float16_t*>(x), n, lanes);
+      },
+      [](const BFloat16* x, std::size_t n, SumLanes& lanes) {
+        summary::Sum(reinterpret_cast<const hwy::bfloat16_t*>(x), n, lanes);
+      },
+      summary::FindRange<float>,
+      summary::FindRange<double>,
+      [](const Float16* x, std::size_t n, Range<float>& range) {
+        summary::FindRange(reinterpret_cast<const hwy::float16_t*>(x), n, range);
+      },
+      [](const BFloat16* x, std::size_t n, Range<float>& range) {
+        summary::FindRange(reinterpret_cast<const hwy::bfloat16_t*>(x), n, range);
+      },
+      summary::FindRange<std::int8_t>,
+      summary::FindRange<std::uint8_t>,
+      summary::FindRange<std::int16_t>,
+      summary::FindRange<std::uint16_t>,
+      summary::FindRange<std::int32_t>,
+      summary::FindRange<std::uint32_t>,
+      summary::FindRange<std::int64_t>,
+      summary::FindRange<std::uint64_t>,
+      summary::Xor64};
   return &table;
 }
 

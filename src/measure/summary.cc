@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -17,7 +18,6 @@ namespace vernier {
 namespace {
 
 using internal::kBlockElements;
-using internal::Kernels;
 using internal::Range;
 using internal::SumLanes;
 using internal::SummaryKernels;
@@ -64,6 +64,8 @@ using Work = typename WorkType<T>::type;
 // clang-format off
 void Sum(const SummaryKernels& k, const float* x, std::size_t n, SumLanes& lanes) { k.sum_f32(x, n, lanes); }
 void Sum(const SummaryKernels& k, const double* x, std::size_t n, SumLanes& lanes) { k.sum_f64(x, n, lanes); }
+void Sum(const SummaryKernels& k, const Float16* x, std::size_t n, SumLanes& lanes) { k.sum_f16(x, n, lanes); }
+void Sum(const SummaryKernels& k, const BFloat16* x, std::size_t n, SumLanes& lanes) { k.sum_bf16(x, n, lanes); }
 // Integers have a sum only where precision was asked for.
 template <class T>
 void Sum(const SummaryKernels&, const T* x, std::size_t n, SumLanes& lanes) {
@@ -76,6 +78,8 @@ void Sum(const SummaryKernels&, const T* x, std::size_t n, SumLanes& lanes) {
 
 void Find(const SummaryKernels& k, const float* x, std::size_t n, Range<float>& r) { k.range_f32(x, n, r); }
 void Find(const SummaryKernels& k, const double* x, std::size_t n, Range<double>& r) { k.range_f64(x, n, r); }
+void Find(const SummaryKernels& k, const Float16* x, std::size_t n, Range<float>& r) { k.range_f16(x, n, r); }
+void Find(const SummaryKernels& k, const BFloat16* x, std::size_t n, Range<float>& r) { k.range_bf16(x, n, r); }
 void Find(const SummaryKernels& k, const std::int8_t* x, std::size_t n, Range<std::int8_t>& r) { k.range_i8(x, n, r); }
 void Find(const SummaryKernels& k, const std::uint8_t* x, std::size_t n, Range<std::uint8_t>& r) { k.range_u8(x, n, r); }
 void Find(const SummaryKernels& k, const std::int16_t* x, std::size_t n, Range<std::int16_t>& r) { k.range_i16(x, n, r); }
@@ -86,23 +90,15 @@ void Find(const SummaryKernels& k, const std::int64_t* x, std::size_t n, Range<s
 void Find(const SummaryKernels& k, const std::uint64_t* x, std::size_t n, Range<std::uint64_t>& r) { k.range_u64(x, n, r); }
 // clang-format on
 
-// The numbers of a block in their work type: the bytes themselves, or `buffer`.
+// The first number of a block, to begin a range with.
 template <class T>
-const Work<T>* Numbers(const std::byte* block, std::size_t n, const Kernels& kernels, Work<T>* buffer) {
+Work<T> FirstOf(const std::byte* block) {
   if constexpr (std::is_same_v<T, Float16>) {
-    kernels.widen_f16(block, n, buffer);
-    return buffer;
+    return internal::plain::HalfToFloat(internal::plain::LoadAt<T>(block, 0).bits);
   } else if constexpr (std::is_same_v<T, BFloat16>) {
-    kernels.widen_bf16(block, n, buffer);
-    return buffer;
-  } else if constexpr (kIsComplex<T>) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const T value = internal::plain::LoadAt<T>(block, i);
-      buffer[i] = std::hypot(value.real(), value.imag());
-    }
-    return buffer;
+    return std::bit_cast<float>(static_cast<std::uint32_t>(internal::plain::LoadAt<T>(block, 0).bits) << 16);
   } else {
-    return reinterpret_cast<const Work<T>*>(block);
+    return internal::plain::LoadAt<Work<T>>(block, 0);
   }
 }
 
@@ -111,15 +107,32 @@ struct Accumulator {
   Range<Work<T>> range;
   SumLanes lanes;
   bool empty = true;
-  alignas(64) Work<T> buffer[kBlockElements];
 
-  void Add(const std::byte* block, std::size_t n, bool sums, const Kernels& kernels,
-           const SummaryKernels& summary) {
-    const Work<T>* const x = Numbers<T>(block, n, kernels, buffer);
-    if (empty) range.min = range.max = internal::plain::LoadAt<Work<T>>(x, 0);
+  void Add(const std::byte* block, std::size_t n, bool sums, const SummaryKernels& kernels) {
+    if constexpr (kIsComplex<T>) {
+      AddMagnitudes(block, n, kernels);
+    } else {
+      // What kernels load by value; the others are their own work type.
+      using Stored = std::conditional_t<std::is_same_v<T, Bool>, std::uint8_t, T>;
+      const auto* const x = reinterpret_cast<const Stored*>(block);
+      if (empty) range.min = range.max = FirstOf<T>(block);
+      empty = false;
+      Find(kernels, x, n, range);
+      if (sums) Sum(kernels, x, n, lanes);
+    }
+  }
+
+ private:
+  void AddMagnitudes(const std::byte* block, std::size_t n, const SummaryKernels& kernels) {
+    alignas(64) Work<T> magnitudes[kBlockElements];
+    for (std::size_t i = 0; i < n; ++i) {
+      const T value = internal::plain::LoadAt<T>(block, i);
+      magnitudes[i] = std::hypot(value.real(), value.imag());
+    }
+    if (empty) range.min = range.max = magnitudes[0];
     empty = false;
-    Find(summary, x, n, range);
-    if (sums) Sum(summary, x, n, lanes);
+    Find(kernels, magnitudes, n, range);
+    Sum(kernels, magnitudes, n, lanes);
   }
 };
 
@@ -183,7 +196,6 @@ void SummaryTask::RunChunk(std::size_t chunk) {
   const std::uint64_t count = std::min(kChunkElements, walk_.num_elements() - begin);
   Summary& part = PartOf(chunk);
   part.num_elements = count;
-  const Kernels& kernels = internal::ActiveKernels();
   const SummaryKernels& summary = internal::ActiveSummaryKernels();
   VisitDtype(tensor_.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -202,7 +214,7 @@ void SummaryTask::RunChunk(std::size_t chunk) {
         block = to;
       }
       if constexpr (kHasSummary) {
-        if (request_.statistics) accumulator.Add(block, n, sums, kernels, summary);
+        if (request_.statistics) accumulator.Add(block, n, sums, summary);
       }
       if (request_.crc32) part.crc32 = libdeflate_crc32(part.crc32, block, n * sizeof(T));
       if (request_.xor64) part.xor64 ^= summary.xor64(block, n * sizeof(T));

@@ -2,7 +2,9 @@
 #include "measure/summary_kernels_internal.h"
 
 #include <atomic>
+#include <bit>
 #include <string_view>
+#include <type_traits>
 
 #include "measure/kernels_internal.h"
 
@@ -21,18 +23,31 @@ HWY_EXPORT(SummaryTable);
 namespace {
 
 template <class T>
+auto PlainLoad(const T* x, std::size_t i) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return plain::HalfToFloat(plain::LoadAt<T>(x, i).bits);
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(plain::LoadAt<T>(x, i).bits) << 16);
+  } else {
+    return plain::LoadAt<T>(x, i);
+  }
+}
+template <class T>
+using PlainWork = decltype(PlainLoad<T>(nullptr, 0));
+
+template <class T>
 void PlainSum(const T* x, std::size_t n, SumLanes& lanes) {
   for (std::size_t i = 0; i < n; ++i) {
-    const double value = plain::LoadAt<T>(x, i);
+    const double value = PlainLoad(x, i);
     lanes.sum[i % kNumSumLanes] += value;
     lanes.sum_sq[i % kNumSumLanes] += value * value;
   }
 }
 
 template <class T>
-void PlainRange(const T* x, std::size_t n, Range<T>& range) {
+void PlainRange(const T* x, std::size_t n, Range<PlainWork<T>>& range) {
   for (std::size_t i = 0; i < n; ++i) {
-    const T value = plain::LoadAt<T>(x, i);
+    const PlainWork<T> value = PlainLoad(x, i);
     if (value < range.min) range.min = value;
     if (value > range.max) range.max = value;
   }
@@ -66,8 +81,12 @@ const SummaryKernels& PlainSummaryKernels() {
   static constexpr SummaryKernels kTable = {"PLAIN",
                                             PlainSum<float>,
                                             PlainSum<double>,
+                                            PlainSum<Float16>,
+                                            PlainSum<BFloat16>,
                                             PlainRange<float>,
                                             PlainRange<double>,
+                                            PlainRange<Float16>,
+                                            PlainRange<BFloat16>,
                                             PlainRange<std::int8_t>,
                                             PlainRange<std::uint8_t>,
                                             PlainRange<std::int16_t>,

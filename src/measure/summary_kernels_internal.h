@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "vernier/dtype.h"
+
 namespace vernier::internal {
 
 // Element i of a chunk is added to lane i % kNumSumLanes, whatever the width of the machine's registers. Many
@@ -26,9 +28,13 @@ struct SummaryKernels {
   const char* name;
   void (*sum_f32)(const float* x, std::size_t n, SumLanes& lanes);
   void (*sum_f64)(const double* x, std::size_t n, SumLanes& lanes);
+  void (*sum_f16)(const Float16* x, std::size_t n, SumLanes& lanes);
+  void (*sum_bf16)(const BFloat16* x, std::size_t n, SumLanes& lanes);
   // Widen `range`, which holds some element of the tensor already.
   void (*range_f32)(const float* x, std::size_t n, Range<float>& range);
   void (*range_f64)(const double* x, std::size_t n, Range<double>& range);
+  void (*range_f16)(const Float16* x, std::size_t n, Range<float>& range);
+  void (*range_bf16)(const BFloat16* x, std::size_t n, Range<float>& range);
   void (*range_i8)(const std::int8_t* x, std::size_t n, Range<std::int8_t>& range);
   void (*range_u8)(const std::uint8_t* x, std::size_t n, Range<std::uint8_t>& range);
   void (*range_i16)(const std::int16_t* x, std::size_t n, Range<std::int16_t>& range);

@@ -96,6 +96,19 @@ TEST(Summary, HasTheSameBitsOnEveryTargetAndInAnyOrderOfChunks) {
   EXPECT_EQ(found[0].crc32, libdeflate_crc32(0, data.data(), data.size() * sizeof data[0]));
 }
 
+TEST(Summary, SixteenBitFloatsHaveTheSameBitsOnEveryTarget) {
+  std::mt19937 random(3);
+  std::vector<std::uint16_t> data(5003);
+  for (std::uint16_t& bits : data)
+    bits = static_cast<std::uint16_t>(random() & 0xBBFF);  // all finite, some tiny
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16}) {
+    std::vector<Summary> found;
+    ForEachTarget([&] { found.push_back(Summarize(View(dtype, data, {5003}, {1}), {})); });
+    for (const Summary& summary : found) EXPECT_TRUE(summary == found[0]) << Name(dtype);
+    EXPECT_GT(found[0].sum_sq, 0);
+  }
+}
+
 TEST(Summary, SixteenBitFloatsCountAsTheirValues) {
   ForEachTarget([] {
     std::vector<std::uint16_t> half, brain;
