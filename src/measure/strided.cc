@@ -15,20 +15,41 @@ void CopyRun(const std::byte* from, std::int64_t stride, std::uint64_t count, st
   }
 }
 
-using Copier = void (*)(const std::byte* from, std::int64_t stride, std::uint64_t count, std::byte* to);
+// Several rows whose elements lie closer together than those of one row: column by column, so that each line
+// of memory is visited once.
+template <std::size_t kItemBytes>
+void CopyTile(const std::byte* from, std::uint64_t num_rows, std::int64_t row_stride,
+              std::uint64_t num_columns, std::int64_t column_stride, std::byte* to) {
+  constexpr auto kBytes = static_cast<std::int64_t>(kItemBytes);
+  for (std::uint64_t column = 0; column < num_columns; ++column) {
+    const std::byte* item = from + static_cast<std::int64_t>(column) * column_stride * kBytes;
+    std::byte* place = to + column * kItemBytes;
+    for (std::uint64_t row = 0; row < num_rows; ++row) {
+      std::memcpy(place, item, kItemBytes);
+      item += row_stride * kBytes;
+      place += num_columns * kItemBytes;
+    }
+  }
+}
 
-Copier CopierFor(std::size_t item_bytes) {
+struct Copiers {
+  void (*run)(const std::byte* from, std::int64_t stride, std::uint64_t count, std::byte* to);
+  void (*tile)(const std::byte* from, std::uint64_t num_rows, std::int64_t row_stride,
+               std::uint64_t num_columns, std::int64_t column_stride, std::byte* to);
+};
+
+Copiers CopiersFor(std::size_t item_bytes) {
   switch (item_bytes) {
     case 1:
-      return CopyRun<1>;
+      return {CopyRun<1>, CopyTile<1>};
     case 2:
-      return CopyRun<2>;
+      return {CopyRun<2>, CopyTile<2>};
     case 4:
-      return CopyRun<4>;
+      return {CopyRun<4>, CopyTile<4>};
     case 8:
-      return CopyRun<8>;
+      return {CopyRun<8>, CopyTile<8>};
     default:
-      return CopyRun<16>;
+      return {CopyRun<16>, CopyTile<16>};
   }
 }
 
@@ -94,27 +115,37 @@ void Walk::Gather(const std::byte* data, std::size_t item_bytes, std::uint64_t f
     offset += index[i] * axes_[i].stride;
   }
   const Axis inner = axes_[num_axes_ - 1];
-  const Copier copy = CopierFor(item_bytes);
+  const Axis rows = num_axes_ > 1 ? axes_[num_axes_ - 2] : Axis{1, 0};
+  const bool by_column = rows.stride < inner.stride && rows.size > 1;
+  const Copiers copy = CopiersFor(item_bytes);
   std::int64_t& position = index[num_axes_ - 1];
   while (count > 0) {
-    const std::uint64_t run =
-        std::min<std::uint64_t>(count, static_cast<std::uint64_t>(inner.size - position));
     const std::byte* const from = data + offset * static_cast<std::int64_t>(item_bytes);
+    std::uint64_t done = std::min<std::uint64_t>(count, static_cast<std::uint64_t>(inner.size - position));
+    std::int64_t num_rows = 1;
     if (inner.stride == 1) {
-      std::memcpy(to, from, run * item_bytes);
+      std::memcpy(to, from, done * item_bytes);
+    } else if (by_column && position == 0 && count >= 2 * static_cast<std::uint64_t>(inner.size)) {
+      num_rows = std::min(rows.size - index[num_axes_ - 2], static_cast<std::int64_t>(count) / inner.size);
+      done = static_cast<std::uint64_t>(num_rows * inner.size);
+      copy.tile(from, static_cast<std::uint64_t>(num_rows), rows.stride,
+                static_cast<std::uint64_t>(inner.size), inner.stride, to);
     } else {
-      copy(from, inner.stride, run, to);
+      copy.run(from, inner.stride, done, to);
     }
-    to += run * item_bytes;
-    count -= run;
+    to += done * item_bytes;
+    count -= done;
     // On to the next run: like the digits of a number, an axis that is through starts again.
     offset -= position * inner.stride;
     position = 0;
+    std::int64_t step = num_rows;
     for (std::size_t i = num_axes_ - 1; i-- > 0;) {
-      offset += axes_[i].stride;
-      if (++index[i] < axes_[i].size) break;
+      offset += step * axes_[i].stride;
+      index[i] += step;
+      if (index[i] < axes_[i].size) break;
       offset -= index[i] * axes_[i].stride;
       index[i] = 0;
+      step = 1;
     }
   }
 }

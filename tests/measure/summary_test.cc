@@ -215,6 +215,9 @@ const Layout kLayouts[] = {
     {"all expanded", {3, 3}, {0, 0}},
     {"overlapping", {4, 4}, {1, 1}},
     {"large with gaps", {300, 70}, {150, 2}},
+    {"large transposed", {70, 300}, {1, 70}},
+    {"heads", {3, 40, 50}, {50, 1, 151}},
+    {"wide rows across", {6, 3000}, {1, 7}},
 };
 
 std::vector<float> InOrder(const Layout& layout, const std::vector<float>& data) {
