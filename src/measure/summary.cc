@@ -152,8 +152,8 @@ void Finish(const Accumulator<T>& accumulator, Summary& part) {
     part.min = accumulator.range.min;
     part.max = accumulator.range.max;
   } else {
-    part.integer_min = static_cast<std::int64_t>(accumulator.range.min);
-    part.integer_max = static_cast<std::int64_t>(accumulator.range.max);
+    part.integer_min = static_cast<std::int64_t>(+accumulator.range.min);
+    part.integer_max = static_cast<std::int64_t>(+accumulator.range.max);
   }
   part.sum = Fold(accumulator.lanes.sum);
   part.sum_sq = Fold(accumulator.lanes.sum_sq);

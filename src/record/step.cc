@@ -327,7 +327,7 @@ Result<Done> Step::Flush() {
   shared_.writer.Drain();
   if (files_ && !stopped()) files_->RemoveUnused();
   const Result<Done> ordered = WriteInOrder();
-  const Result<Done> beside = WriteSideFiles();
+  Result<Done> beside = WriteSideFiles();
   document_.Rest();
   if (stopped()) return *stopped_;
   VN_RETURN_IF_ERROR(ordered);
