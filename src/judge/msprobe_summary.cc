@@ -58,6 +58,16 @@ std::string TextOf(const Value& value) {
   return text;
 }
 
+// A number, text or flag that the program chose. When it differs that is a cause, not an inherited error.
+bool IsPlainArgument(const ResultRow& row) {
+  return row.state != PortState::kOutput && row.npu.dtype.starts_with("<class");
+}
+
+bool IsDifferentArgument(const ResultRow& row) {
+  return row.matched && IsPlainArgument(row) &&
+         TextOf(row.npu.statistics[0]) != TextOf(row.bench.statistics[0]);
+}
+
 }  // namespace
 
 std::optional<double> RowError(Mode mode, const ResultRow& row) {
@@ -89,7 +99,7 @@ void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> rec
       ++summary_.num_not_measured;
     }
     const std::optional<double> error = RowError(mode_, row);
-    if (!error) continue;
+    if (!error || IsPlainArgument(row)) continue;
     const bool agrees = *error <= Tolerance(row);
     if (row.state == PortState::kOutput) {
       has_output = true;
@@ -119,6 +129,10 @@ void SummaryBuilder::Diverge(std::uint64_t first_row, std::span<const ResultRow>
   double worst = -1;
   for (const ResultRow& row : record) {
     if (row.stack != "N/A" && found.stack_line.empty()) found.stack_line = row.stack;
+    if (IsDifferentArgument(row) && found.arguments.size() < kMaxEvidence) {
+      found.arguments.push_back(
+          {std::string(row.npu_name), TextOf(row.npu.statistics[0]), TextOf(row.bench.statistics[0])});
+    }
     const std::optional<double> error = RowError(mode_, row);
     if (!error) continue;
     if (found.evidence.size() < kMaxEvidence) {

@@ -25,11 +25,19 @@ struct Evidence {
   PortState state = PortState::kInput;
 };
 
+// An argument that is no tensor and not the same on both sides: often the cause itself.
+struct DifferentArgument {
+  std::string name, npu, bench;
+};
+
 struct Divergence {
   std::string api;
   std::uint64_t line = 0;  // of its first row in the table, from 0
   std::vector<Evidence> evidence;
-  std::string stack_line;            // empty: no stack was recorded
+  std::vector<DifferentArgument> arguments;
+  std::string stack_line;            // empty: no stack was compared
+  std::string user_line;             // of the user's program; empty: no stack was recorded
+  std::string module;                // the module call it belongs to; empty: not known
   std::string npu_file, bench_file;  // of the worst output; empty: none
 };
 

@@ -1,4 +1,5 @@
 #include "msprobe/run.h"
+#include "msprobe/context.h"
 
 #include <chrono>
 #include <ctime>
@@ -7,6 +8,7 @@
 
 #include "core/atomic_file.h"
 #include "core/mapped_file.h"
+#include "msprobe/context.h"
 #include "msprobe/ordered_work.h"
 #include "msprobe/rank.h"
 #include "msprobe/tree.h"
@@ -27,6 +29,7 @@ class Run {
         mappings_(std::move(mappings)) {}
 
   Result<RunOutcome> Go() {
+    EnterDumpFolders();
     const bool npu_is_folder = fs::is_directory(settings_.npu_path);
     if (npu_is_folder != fs::is_directory(settings_.bench_path)) {
       return RunFailure(log_, settings_.generation == Generation::kClassic
@@ -41,6 +44,16 @@ class Run {
   }
 
  private:
+  // A folder that holds a dump itself, as rank0 does, stands for that dump.
+  void EnterDumpFolders() {
+    for (const char* file : {"dump.json", "debug.json"}) {
+      if (!fs::exists(settings_.npu_path / file) || !fs::exists(settings_.bench_path / file)) continue;
+      settings_.npu_path /= file;
+      settings_.bench_path /= file;
+      return;
+    }
+  }
+
   Result<Done> CompareFiles() {
     if (settings_.generation == Generation::kClassic && !settings_.stack_path) {
       log_.Warning(
@@ -71,7 +84,7 @@ class Run {
     Settings plain = settings_;
     plain.diff_analyze = false;
     VN_ASSIGN_OR_RETURN(RankOutcome outcome, CompareRank(job, plain, mappings_, rules_, log_));
-    Keep(std::move(outcome));
+    Keep(std::move(outcome), job);
     if (settings_.diff_analyze) {
       LogBuffer unheard;
       Log quiet(unheard.sink());
@@ -132,7 +145,7 @@ class Run {
               if (plan.jobs[i].kind == DumpKind::kDump)
                 analyzed.push_back(std::move(*product.outcome->analyzed));
             }
-            Keep(std::move(*product.outcome));
+            Keep(std::move(*product.outcome), plan.jobs[i]);
           } else if (product.outcome.error().code == ErrorCode::kBadArgument) {
             ++outcome_.num_skipped_ranks;
           } else {
@@ -182,7 +195,8 @@ class Run {
     return Done{};
   }
 
-  void Keep(RankOutcome&& outcome) {
+  void Keep(RankOutcome&& outcome, const RankJob& job) {
+    AddContext(job.npu_json, outcome.summary);
     outcome_.ranks.push_back(std::move(outcome.summary));
     for (fs::path& path : outcome.written) outcome_.written.push_back(std::move(path));
   }

@@ -57,6 +57,12 @@ void AppendRank(const RankSummary& rank, std::string& text) {
   }
   const Divergence& found = *rank.first_divergence;
   text += fmt::format("  first divergence: {} (data row {})\n", Printable(found.api), found.line);
+  if (!found.module.empty() && found.module != found.api)
+    text += fmt::format("    in         {}\n", Printable(found.module));
+  for (std::size_t i = 0; i < std::min(found.arguments.size(), kShownEvidence); ++i) {
+    text += fmt::format("    argument   {:<60} differs: {} / {}\n", Printable(found.arguments[i].name),
+                        found.arguments[i].npu, found.arguments[i].bench);
+  }
   // Outputs first: they are what went wrong.
   std::vector<const Evidence*> shown;
   for (const Evidence& evidence : found.evidence) shown.push_back(&evidence);
@@ -67,8 +73,8 @@ void AppendRank(const RankSummary& rank, std::string& text) {
                         Printable(shown[i]->name), ErrorText(shown[i]->error), shown[i]->npu_max,
                         shown[i]->bench_max);
   }
-  if (!found.stack_line.empty())
-    text += fmt::format("    called from {:.100}\n", Printable(found.stack_line));
+  if (const std::string& line = found.user_line.empty() ? found.stack_line : found.user_line; !line.empty())
+    text += fmt::format("    called from {:.160}\n", Printable(line));
   if (rank.num_growth > 0) {
     text += fmt::format("  error grows more than 10 times in {} records:", rank.num_growth);
     for (std::size_t i = 0; i < std::min(rank.growth.size(), kShownGrowth); ++i) {
@@ -88,8 +94,22 @@ void AppendDivergence(const Divergence& found, std::string& json) {
   json += "{";
   AppendMember("record", found.api, json);
   json += fmt::format(", \"row\": {}, ", found.line);
+  AppendMember("module", found.module, json);
+  json += ", ";
+  AppendMember("called_from", found.user_line, json);
+  json += ", ";
   AppendMember("stack", found.stack_line, json);
-  json += ", \"evidence\": [";
+  json += ", \"different_arguments\": [";
+  for (std::size_t i = 0; i < found.arguments.size(); ++i) {
+    json += i == 0 ? "\n      {" : ",\n      {";
+    AppendMember("name", found.arguments[i].name, json);
+    json += ", ";
+    AppendMember("npu", found.arguments[i].npu, json);
+    json += ", ";
+    AppendMember("bench", found.arguments[i].bench, json);
+    json += '}';
+  }
+  json += "], \"evidence\": [";
   for (std::size_t i = 0; i < found.evidence.size(); ++i) {
     const Evidence& evidence = found.evidence[i];
     json += i == 0 ? "\n      {" : ",\n      {";

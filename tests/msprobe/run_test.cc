@@ -214,5 +214,23 @@ TEST_F(MsprobeRun, MergesCsvResultsOfTwoRanks) {
       MergeResults(settings_.output_path, folder_.path() / "merged", folder_.path() / "absent.yaml", sink));
 }
 
+TEST_F(MsprobeRun, TellsWhichArgumentDiffersAndTakesAFolderThatIsADump) {
+  const auto record = [](const char* eps, double out) {
+    return R"("Functional.norm.0.forward":{"input_args":[)" + Tensor(1) + R"(,{"type":"float","value":)" +
+           eps + R"(}],"input_kwargs":{},"output":[)" + Tensor(out) + "]}";
+  };
+  Write(settings_.npu_path / "dump.json", record("0.1", 3));
+  Write(settings_.bench_path / "dump.json", record("1e-05", 1));
+  const Result<RunOutcome> outcome = Run();
+  ASSERT_TRUE(outcome);
+  ASSERT_EQ(outcome->ranks.size(), 1u);
+  const Divergence& found = outcome->ranks[0].first_divergence.value();
+  ASSERT_EQ(found.arguments.size(), 1u);
+  EXPECT_EQ(found.arguments[0].name, "Functional.norm.0.forward.input.1");
+  EXPECT_EQ(found.arguments[0].npu, "0.1");
+  EXPECT_EQ(found.arguments[0].bench, "1e-05");
+  EXPECT_NE(VerdictText(*outcome, settings_).find("differs: 0.1 / 1e-05"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace vernier::msprobe
