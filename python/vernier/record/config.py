@@ -236,3 +236,15 @@ def read_document(path):
     if not isinstance(document, dict):
         raise RecordError(RecordError.FILE, f"{path}: the document must be an object, not {type(document).__name__}")
     return document
+
+
+def markdown():
+    """The two tables of docs/record.md."""
+
+    def table(keys):
+        return ["| key | default | meaning |", "|---|---|---|"] + [
+            f"| `{key.name}` | {key.shown_default.replace('|', chr(92) + '|')} | {key.meaning} |" for key in keys
+        ]
+
+    lines = ["At the top:", "", *table(TOP), "", 'In a section named like the task, e.g. `"statistics": {…}`:', ""]
+    return "\n".join(lines + table(SECTION)) + "\n"
