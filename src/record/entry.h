@@ -41,14 +41,16 @@ struct Field {
 };
 
 struct Entry {
+  static constexpr std::size_t kNotOpen = ~std::size_t{0};
+
   std::string name;
   std::uint64_t order = 0;  // place in the document
   bool whole = false;       // one value instead of fields
   bool finished = false, keep = false;
   bool in_memory = true;   // `fields` are up to date
   bool committed = false;  // `range` is
-  bool open = false;       // listed as not committed yet
   bool has_stack = false;
+  std::size_t open_at = kNotOpen;  // its place in the list of those to be committed
   std::vector<Field> fields;
   RecordRange range;  // written by whoever commits
 };

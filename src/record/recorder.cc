@@ -128,6 +128,10 @@ Result<Done> Recorder::Put(std::string_view name, std::string_view text, std::sp
   return impl_->OnStep(seen, [&](Step& step) { return step.Put(name, text, words, stack, flags, seen); });
 }
 
+Result<Done> Recorder::Note(std::string_view name, std::int64_t stack) {
+  return impl_->OnStep([&](Step& step) { return step.Note(name, stack); });
+}
+
 Result<Done> Recorder::Construct(std::string_view name, std::optional<std::string_view> parent) {
   return impl_->OnStep([&](Step& step) { return step.Construct(name, parent); });
 }
@@ -137,7 +141,7 @@ Result<Done> Recorder::DeclareStack(std::int64_t stack, std::string_view frames_
 }
 
 Result<std::string> Recorder::Describe(std::string_view file_stem, std::span<const std::int64_t> words) {
-  std::string text;
+  std::string text = "null";  // once recording has stopped
   VN_RETURN_IF_ERROR(impl_->OnStep([&](Step& step) -> Result<Done> {
     VN_ASSIGN_OR_RETURN(text, step.Describe(file_stem, words));
     return Done{};

@@ -31,6 +31,8 @@ Result<Done> CreateFolder(const fs::path& folder) {
   return Done{};
 }
 
+bool ByOrder(const Entry* a, const Entry* b) { return a->order < b->order; }
+
 StatisticText TextOf(const FilledValue& value) {
   switch (value.kind) {
     case FilledValue::kBool:
@@ -210,8 +212,7 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
                        std::int64_t stack, std::uint32_t flags, std::uint32_t& seen) {
   Entry& entry = EntryFor(name);
   if (!entry.in_memory) VN_RETURN_IF_ERROR(Reopen(entry));
-  if (!entry.open) open_.push_back(&entry);
-  entry.open = true;
+  Open(entry);
   if (stack >= 0 && !entry.has_stack && where_.stack) {
     const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
     if (!known) {
@@ -233,22 +234,30 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
 }
 
 void Step::CommitIfComplete(Entry& entry) {
-  if (!entry.finished || !IsComplete(entry)) return;
+  if (!entry.finished || entry.open_at == Entry::kNotOpen || !IsComplete(entry)) return;
   Commit(entry);
-  const auto at = std::find(open_.rbegin(), open_.rend(), &entry);  // mostly the last one
-  if (at != open_.rend()) open_.erase(std::next(at).base());
   WriteSideFilesNowAndThen();
 }
 
-// Leaves open_ to the caller.
+void Step::Open(Entry& entry) {
+  if (entry.open_at != Entry::kNotOpen) return;
+  entry.open_at = open_.size();
+  open_.push_back(&entry);
+}
+
+// REQUIRES: the entry is open
 void Step::Commit(Entry& entry) {
   if (stopped()) return;
+  // With deferred tensors a whole step may be open: the last one takes its place.
+  open_[entry.open_at] = open_.back();
+  open_[entry.open_at]->open_at = entry.open_at;
+  open_.pop_back();
+  entry.open_at = Entry::kNotOpen;
   value_.clear();
   AppendValue(entry, shared_.options.summary, value_);
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
-  entry.open = false;
   if (!entry.keep) ForgetFields(entry);
   if (!shared_.writer.idle()) {
     shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, value_));
@@ -263,6 +272,18 @@ Result<Done> Step::Construct(std::string_view name, std::optional<std::string_vi
   if (!where_.construct) return Done{};
   construct_file_.Set(name, parent);
   construct_changed_ = true;
+  return Done{};
+}
+
+Result<Done> Step::Note(std::string_view name, std::int64_t stack) {
+  if (!where_.stack) return Done{};
+  const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
+  if (!known) {
+    return Error{ErrorCode::kBadArgument, std::string(name),
+                 "stack " + std::to_string(stack) + " is not declared"};
+  }
+  stack_file_.Add(*known, noted_names_.emplace_back(name));
+  stack_changed_ = true;
   return Done{};
 }
 
@@ -321,9 +342,9 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
 
 Result<Done> Step::Flush() {
   slots_.clear();  // what never came is null
-  std::sort(open_.begin(), open_.end(), [](const Entry* a, const Entry* b) { return a->order < b->order; });
-  for (Entry* entry : open_) Commit(*entry);
-  if (!stopped()) open_.clear();
+  std::vector<Entry*> unfinished = open_;
+  std::sort(unfinished.begin(), unfinished.end(), ByOrder);
+  for (Entry* entry : unfinished) Commit(*entry);
   shared_.writer.Drain();
   if (files_ && !stopped()) files_->RemoveUnused();
   const Result<Done> ordered = WriteInOrder();
@@ -341,8 +362,7 @@ Result<Done> Step::WriteInOrder() {
   for (Entry& entry : entries_) {
     if (entry.range.size > 0) written.push_back(&entry);
   }
-  std::sort(written.begin(), written.end(),
-            [](const Entry* a, const Entry* b) { return a->order < b->order; });
+  std::sort(written.begin(), written.end(), ByOrder);
   std::vector<RecordRange*> ranges;
   ranges.reserve(written.size());
   for (Entry* entry : written) ranges.push_back(&entry->range);

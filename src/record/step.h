@@ -49,6 +49,7 @@ class Step {
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
   Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent);
+  Result<Done> Note(std::string_view name, std::int64_t stack);
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
@@ -70,6 +71,7 @@ class Step {
   Result<Done> Read(Entry& entry, std::string_view text, std::uint32_t flags, DescriptorWriter& descriptors);
   void Apply(Entry& entry, std::uint32_t flags);
   void ReleaseFiles(Field& field);
+  void Open(Entry& entry);
   void Commit(Entry& entry);
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
@@ -85,7 +87,7 @@ class Step {
   std::deque<Entry> entries_;
   std::unordered_map<std::string_view, Entry*> by_name_;
   Entry* last_ = nullptr;     // that was put to: the next Put is often for it
-  std::vector<Entry*> open_;  // not committed, or changed since
+  std::vector<Entry*> open_;  // not committed, or changed since; in no order
   std::vector<Field> fresh_;  // of the Put that is going on
   std::vector<Field> spare_;  // used up, kept for their memory
   std::string value_;         // of the entry that is committed
@@ -94,6 +96,7 @@ class Step {
   bool out_of_order_ = false;  // the file is, or holds what was replaced
   std::optional<Error> stopped_;
 
+  std::deque<std::string> noted_names_;  // in stack_file_, without an entry
   StackFile stack_file_;
   ConstructFile construct_file_;
   bool stack_changed_ = false, construct_changed_ = false;

@@ -332,6 +332,21 @@ TEST(Deferred, ACopyOnTheHostIsMeasuredAndStored) {
             (std::vector<std::string>{"\"A.output.0.pt\"", "\"A.output.0.pt\""}));
 }
 
+TEST(Deferred, AWholeStepMayWait) {
+  Recording recording;
+  constexpr int kNumCalls = 20000;
+  std::vector<std::string> names;
+  for (int i = 0; i < kNumCalls; ++i) {
+    names.push_back("A." + std::to_string(i));
+    recording.Put(names.back(), "{\"output\":[\x01]}", Deferred(i));
+  }
+  EXPECT_EQ(recording.Data(), "{}");
+  for (int i = 0; i < kNumCalls; ++i) ASSERT_TRUE(recording->Fill(i, kFour, std::nullopt));
+  EXPECT_EQ(Names(recording), names);
+  recording.Flush();
+  EXPECT_EQ(Names(recording), names);
+}
+
 TEST(Deferred, AReplacedFieldNoLongerWaits) {
   Recording recording;
   recording.Put("A", "{\"output\":[\x01]}", Deferred(5));
