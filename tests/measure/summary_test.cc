@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -249,6 +250,22 @@ TEST(Summary, SeesEveryLayoutInLogicalOrder) {
     EXPECT_EQ(copy, values);
     EXPECT_EQ(summary.crc32, libdeflate_crc32(0, values.data(), values.size() * sizeof values[0]));
   }
+}
+
+TEST(Summary, CopiesLargeTensorsExactly) {
+  const std::vector<float> data = RandomFloats((1 << 19) + 77);
+  ForEachTarget([&] {
+    for (const std::size_t skip : {0, 1}) {  // of the place they are copied to
+      std::vector<float> copy(data.size() + skip, -1.0f);
+      SummaryRequest request;
+      request.crc32 = true;
+      request.copy = reinterpret_cast<std::byte*>(copy.data() + skip);
+      const Summary summary =
+          Summarize(View(Dtype::kF32, data, {static_cast<std::int64_t>(data.size())}, {1}), request);
+      EXPECT_EQ(std::memcmp(copy.data() + skip, data.data(), data.size() * sizeof data[0]), 0);
+      EXPECT_EQ(summary.crc32, libdeflate_crc32(0, data.data(), data.size() * sizeof data[0]));
+    }
+  });
 }
 
 TEST(Summary, XorPadsTheLastWordWithZeros) {
