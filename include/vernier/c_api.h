@@ -153,7 +153,8 @@ enum {
   VN_TENSOR_STORE = 8,          /* write its file although "tensors" is false */
   VN_TENSOR_NO_STORE = 16,      /* write no file although "tensors" is true */
   VN_TENSOR_NO_STATISTICS = 32, /* null statistics, but digest and file as ever */
-  VN_TENSOR_COPY_FOLLOWS = 64   /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
+  VN_TENSOR_COPY_FOLLOWS = 64,  /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
+  VN_TENSOR_CUDA = 128          /* the address is memory of a CUDA device; see VnRecorderUseCuda */
 };
 enum {
   VN_PUT_FINISH = 1,      /* the entry is complete: write it */
@@ -190,6 +191,8 @@ VN_API VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t nam
 /* One member of construct.json; `parent` NULL: null. The same name again changes its value in place. */
 VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes,
                                     const char* parent, size_t parent_bytes);
+/* Adds a name to a stack without making a record: task structure. */
+VN_API VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack);
 /* Says what a stack's number means: a compact JSON list of texts, one for each frame. Numbers live as long as
  * the recorder; two numbers with equal texts are one stack in the file. */
 VN_API VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json,
@@ -209,6 +212,14 @@ VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_
  * stored when it is to be stored. */
 VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
                                      size_t num_words);
+/* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler, NULL:
+ * by its usual names. Fails with the reason where there is no driver, no compiler or no device. A tensor with
+ * VN_TENSOR_CUDA has two more words behind its strides: the number of the device and the stream (CUstream). It
+ * must have a dtype whose bit is set in VnCudaDtypes and 8 dimensions at most, and gets no file. It is measured
+ * on that stream: the memory may change, or go, as soon as later work on the stream changes it. The numbers
+ * arrive later; VnRecorderFlush waits for them. */
+VN_API VnStatus VnRecorderUseCuda(VnRecorder* recorder, const char* nvrtc_path);
+VN_API uint64_t VnCudaDtypes(void); /* bit i: the dtype with code i can be measured there */
 /* stop(): writes everything that was put, unfinished entries as they are, in the final order. */
 VN_API VnStatus VnRecorderFlush(VnRecorder* recorder);
 /* step(): VnRecorderFlush, then forgets the folder and everything remembered of tensors. */

@@ -61,6 +61,7 @@ enum TensorFlags : std::uint32_t {
   kNoStore = 16,
   kNoStatistics = 32,
   kCopyFollows = 64,
+  kCuda = 128,
 };
 enum PutFlags : std::uint32_t {
   kFinish = 1,
@@ -90,7 +91,10 @@ class Recorder {
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
   Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent);
+  Result<Done> Note(std::string_view name, std::int64_t stack);
   Result<Done> DeclareStack(std::int64_t stack, std::string_view frames_json);
+  Result<Done> UseCuda(const std::string& compiler_path);
+  static std::uint64_t CudaDtypes();
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);

@@ -19,7 +19,7 @@ constexpr bool Same(int ours, int theirs) { return ours == theirs; }
 static_assert(Same(kRequiresGrad, VN_TENSOR_REQUIRES_GRAD) && Same(kNoData, VN_TENSOR_NO_DATA) &&
               Same(kDeferred, VN_TENSOR_DEFERRED) && Same(kStore, VN_TENSOR_STORE) &&
               Same(kNoStore, VN_TENSOR_NO_STORE) && Same(kNoStatistics, VN_TENSOR_NO_STATISTICS) &&
-              Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS));
+              Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS) && Same(kCuda, VN_TENSOR_CUDA));
 static_assert(Same(kFinish, VN_PUT_FINISH) && Same(kMoveToEnd, VN_PUT_MOVE_TO_END) &&
               Same(kReplace, VN_PUT_REPLACE) && Same(kWhole, VN_PUT_WHOLE) && Same(kKeep, VN_PUT_KEEP));
 static_assert(Same(kSeenNotFinite, VN_SEEN_NOT_FINITE) && Same(kSeenStopped, VN_SEEN_STOPPED));
@@ -200,6 +200,10 @@ VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name
   });
 }
 
+VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack) {
+  return OnRecorder(recorder, [&](Recorder& r) { return r.Note(Text(name, name_bytes), stack); });
+}
+
 VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json, size_t frames_bytes) {
   return OnRecorder(recorder,
                     [&](Recorder& r) { return r.DeclareStack(stack, Text(frames_json, frames_bytes)); });
@@ -237,6 +241,13 @@ VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t*
 VnStatus VnRecorderFlush(VnRecorder* recorder) {
   return OnRecorder(recorder, [](Recorder& r) { return r.Flush(); });
 }
+
+VnStatus VnRecorderUseCuda(VnRecorder* recorder, const char* nvrtc_path) {
+  return OnRecorder(recorder,
+                    [&](Recorder& r) { return r.UseCuda(nvrtc_path != nullptr ? nvrtc_path : ""); });
+}
+
+uint64_t VnCudaDtypes(void) { return Recorder::CudaDtypes(); }
 
 VnStatus VnRecorderEnd(VnRecorder* recorder) {
   return OnRecorder(recorder, [](Recorder& r) { return r.End(); });

@@ -1,5 +1,6 @@
 #include "record/descriptor.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "read/json_cursor.h"
@@ -108,6 +109,11 @@ std::shared_ptr<Slot> DescriptorWriter::MakeSlot(const TensorWords& tensor) {
   return slot;
 }
 
+Result<std::shared_ptr<Slot>> DescriptorWriter::OnDevice(const TensorWords& tensor) {
+  if (cuda_ != nullptr) return cuda_->Measure(tensor, totals_);
+  return Error{ErrorCode::kBadArgument, "words", "memory of a device, and VnRecorderUseCuda was not called"};
+}
+
 void DescriptorWriter::AddHole(Hole::Part part, int depth, const std::shared_ptr<Slot>& slot,
                                const std::string& out) {
   field_->holes.push_back({out.size(), depth, part, slot});
@@ -117,7 +123,16 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
                                      int depth, std::string& out) {
   std::shared_ptr<Slot> slot;
   MeasureCache::Known known;
-  if (tensor.Has(kDeferred) && !tensor.Has(kNoData)) {
+  if (tensor.Has(kCuda) && tensor.readable()) {
+    VN_ASSIGN_OR_RETURN(slot, OnDevice(tensor));
+    if (stem != nullptr) VN_RETURN_IF_ERROR(cuda_->Wait());
+    if (slot->filled) {
+      known.measured = slot->measured;
+      slot = nullptr;
+    } else {
+      sequence_ = std::max(sequence_, slot->sequence);
+    }
+  } else if (tensor.Has(kDeferred) && !tensor.Has(kNoData)) {
     slot = MakeSlot(tensor);
   } else {
     VN_ASSIGN_OR_RETURN(known,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "record/cuda_meter.h"
 #include "record/entry.h"
 #include "record/json_text.h"
 #include "record/tensor_meter.h"
@@ -19,9 +20,15 @@ using Slots = std::unordered_map<std::int64_t, std::shared_ptr<Slot>>;
 // Stands for the tensors of one call, one after the other. Used once, by one thread.
 class DescriptorWriter : public JsonIndenter::TensorWriter {
  public:
-  DescriptorWriter(TensorMeter& meter, TensorFiles* files, SummaryMode mode, Slots& slots,
+  DescriptorWriter(TensorMeter& meter, CudaMeter* cuda, TensorFiles* files, SummaryMode mode, Slots& slots,
                    std::span<const std::int64_t> words, RecordTotals& totals)
-      : meter_(meter), files_(files), mode_(mode), slots_(slots), words_(words), totals_(totals) {}
+      : meter_(meter),
+        cuda_(cuda),
+        files_(files),
+        mode_(mode),
+        slots_(slots),
+        words_(words),
+        totals_(totals) {}
 
   // Where the next descriptors go: `field` gets holes and files. `path` leads from the field to them.
   void Enter(Entry& entry, Field& field, const std::vector<PathPart>& path) {
@@ -35,6 +42,8 @@ class DescriptorWriter : public JsonIndenter::TensorWriter {
   Result<Done> WriteAlone(std::string_view stem, std::string& out);
 
   bool not_finite() const { return not_finite_; }
+  // The last of the numbers to come from a device; 0: none.
+  std::uint64_t sequence() const { return sequence_; }
 
  private:
   struct Texts;
@@ -42,9 +51,11 @@ class DescriptorWriter : public JsonIndenter::TensorWriter {
                      std::string& out);
   void AddHole(Hole::Part part, int depth, const std::shared_ptr<Slot>& slot, const std::string& out);
   std::shared_ptr<Slot> MakeSlot(const TensorWords& tensor);
+  Result<std::shared_ptr<Slot>> OnDevice(const TensorWords& tensor);
   std::string Stem() const;
 
   TensorMeter& meter_;
+  CudaMeter* cuda_;
   TensorFiles* files_;
   SummaryMode mode_;
   Slots& slots_;
@@ -54,6 +65,7 @@ class DescriptorWriter : public JsonIndenter::TensorWriter {
   Field* field_ = nullptr;
   const std::vector<PathPart>* path_ = nullptr;
   bool not_finite_ = false;
+  std::uint64_t sequence_ = 0;
 };
 
 }  // namespace vernier

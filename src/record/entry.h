@@ -23,6 +23,7 @@ struct Slot {
   bool has_numbers = false, filled = false;
   Measured measured;
   StoredFile* file = nullptr;
+  std::uint64_t sequence = 0;  // of CudaMeter
 };
 
 // A place in a field's text where a slot's numbers go.

@@ -66,6 +66,13 @@ class Recorder::Impl {
     return shared_.stacks.Declare(stack, frames_json);
   }
 
+  Result<Done> UseCuda(const std::string& compiler_path) {
+    const std::scoped_lock lock(mutex_);
+    if (shared_.cuda != nullptr) return Done{};
+    VN_ASSIGN_OR_RETURN(shared_.cuda, CudaMeter::Create(shared_.options, compiler_path));
+    return Done{};
+  }
+
   Result<Done> Flush() {
     const std::scoped_lock lock(mutex_);
     return FlushLocked();
@@ -93,6 +100,7 @@ class Recorder::Impl {
     Result<Done> result = FlushLocked();
     step_.reset();
     shared_.meter.Forget();
+    if (shared_.cuda != nullptr) shared_.cuda->Forget();
     return result;
   }
 
@@ -158,6 +166,8 @@ Result<Done> Recorder::FillTensor(std::int64_t slot, std::span<const std::int64_
   return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words); });
 }
 
+Result<Done> Recorder::UseCuda(const std::string& compiler_path) { return impl_->UseCuda(compiler_path); }
+std::uint64_t Recorder::CudaDtypes() { return CudaMeter::SupportedDtypes(); }
 Result<Done> Recorder::Flush() { return impl_->Flush(); }
 Result<Done> Recorder::End() { return impl_->End(); }
 RecordTotals Recorder::Totals() const { return impl_->Totals(); }

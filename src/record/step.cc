@@ -222,15 +222,42 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
     stack_file_.Add(*known, entry.name);
     entry.has_stack = stack_changed_ = true;
   }
-  DescriptorWriter descriptors(shared_.meter, files_ ? &*files_ : nullptr, shared_.options.summary, slots_,
-                               words, shared_.totals);
+  DescriptorWriter descriptors(shared_.meter, shared_.cuda.get(), files_ ? &*files_ : nullptr,
+                               shared_.options.summary, slots_, words, shared_.totals);
   if (Result<Done> read = Read(entry, text, flags, descriptors); !read) {
     return In(entry.name, std::move(read).error());
   }
   if (descriptors.not_finite()) seen |= kSeenNotFinite;
   Apply(entry, flags);
   CommitIfComplete(entry);
-  return Done{};
+  return shared_.cuda != nullptr ? FromDevices(entry, descriptors.sequence()) : Done{};
+}
+
+// Numbers that a device will send; those that it has sent complete earlier entries.
+Result<Done> Step::FromDevices(Entry& entry, std::uint64_t sequence) {
+  if (sequence != 0) awaited_.push_back({sequence, &entry});
+  const Result<Done> launched = shared_.cuda->Launch();
+  CommitArrived();
+  return launched;
+}
+
+void Step::CommitArrived() {
+  const std::uint64_t arrived = shared_.cuda->Poll();
+  for (; !awaited_.empty() && awaited_.front().sequence <= arrived; awaited_.pop_front()) {
+    Entry& entry = *awaited_.front().entry;
+    if (entry.open_at != Entry::kNotOpen) CommitIfComplete(entry);
+  }
+}
+
+Result<Done> Step::WaitForDevices() {
+  Result<Done> result = Done{};
+  while (!awaited_.empty()) {
+    if (Result<Done> waited = shared_.cuda->WaitFor(awaited_.front().sequence); !waited) {
+      result = std::move(waited);
+    }
+    CommitArrived();
+  }
+  return result;
 }
 
 void Step::CommitIfComplete(Entry& entry) {
@@ -288,8 +315,8 @@ Result<Done> Step::Note(std::string_view name, std::int64_t stack) {
 }
 
 Result<std::string> Step::Describe(std::string_view file_stem, std::span<const std::int64_t> words) {
-  DescriptorWriter descriptors(shared_.meter, files_ ? &*files_ : nullptr, shared_.options.summary, slots_,
-                               words, shared_.totals);
+  DescriptorWriter descriptors(shared_.meter, shared_.cuda.get(), files_ ? &*files_ : nullptr,
+                               shared_.options.summary, slots_, words, shared_.totals);
   std::string text;
   VN_RETURN_IF_ERROR(descriptors.WriteAlone(file_stem, text));
   return text;
@@ -341,6 +368,7 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
 }
 
 Result<Done> Step::Flush() {
+  const Result<Done> arrived = WaitForDevices();
   slots_.clear();  // what never came is null
   std::vector<Entry*> unfinished = open_;
   std::sort(unfinished.begin(), unfinished.end(), ByOrder);
@@ -352,6 +380,7 @@ Result<Done> Step::Flush() {
   document_.Rest();
   if (stopped()) return *stopped_;
   VN_RETURN_IF_ERROR(ordered);
+  VN_RETURN_IF_ERROR(arrived);
   return beside;
 }
 

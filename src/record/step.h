@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "record/cuda_meter.h"
 #include "record/descriptor.h"
 #include "record/document.h"
 #include "record/entry.h"
@@ -33,7 +34,8 @@ struct RecorderShared {
   StackTable stacks;
   RecordTotals totals;
   TensorMeter meter;
-  Writer writer;  // last, because its jobs use what is above
+  std::unique_ptr<CudaMeter> cuda;  // null: not used
+  Writer writer;                    // last, because its jobs use what is above
 };
 
 // Used by one thread at a time. Drains the writer before it goes.
@@ -74,6 +76,9 @@ class Step {
   void Open(Entry& entry);
   void Commit(Entry& entry);
   void CommitIfComplete(Entry& entry);
+  Result<Done> FromDevices(Entry& entry, std::uint64_t sequence);
+  void CommitArrived();
+  Result<Done> WaitForDevices();
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
   void Complete(std::int64_t number, Slot& slot);
   Result<Done> WriteInOrder();
@@ -92,6 +97,11 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory
   std::string value_;         // of the entry that is committed
   Slots slots_;
+  struct Awaited {
+    std::uint64_t sequence;
+    Entry* entry;
+  };
+  std::deque<Awaited> awaited_;  // numbers from devices, in their order
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // the file is, or holds what was replaced
   std::optional<Error> stopped_;

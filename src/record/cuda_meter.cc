@@ -1,0 +1,396 @@
+#include "record/cuda_meter.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <thread>
+
+namespace vernier {
+namespace {
+
+using cuda::kSuccess;
+
+constexpr std::uint64_t kRingSize = 1 << 13;
+constexpr std::uint64_t kVectorsPerThread = 4;  // fewer are not worth another block
+constexpr unsigned kPortable = 1, kMapped = 2;
+constexpr int kMajorAttribute = 75, kMinorAttribute = 76;
+constexpr std::chrono::microseconds kLookAgain{20};
+constexpr int kLooksBeforeAsking = 64;
+
+// What the kernel takes an element for; bool has the values 0 and 1.
+constexpr std::pair<Dtype, cuda::Kind> kKinds[] = {
+    {Dtype::kF64, cuda::kF64},
+    {Dtype::kF32, cuda::kF32},
+    {Dtype::kF16, cuda::kF16},
+    {Dtype::kBF16, cuda::kBF16},
+    {Dtype::kI8, cuda::kI8},
+    {Dtype::kI16, cuda::kI16},
+    {Dtype::kI32, cuda::kI32},
+    {Dtype::kI64, cuda::kI64},
+    {Dtype::kU8, cuda::kU8},
+    {Dtype::kU16, cuda::kU16},
+    {Dtype::kU32, cuda::kU32},
+    {Dtype::kU64, cuda::kU64},
+    {Dtype::kBool, cuda::kU8},
+    // These have no statistics, only digests.
+    {Dtype::kF8E4M3FN, cuda::kU8},
+    {Dtype::kF8E5M2, cuda::kU8},
+    {Dtype::kF8E4M3FNUZ, cuda::kU8},
+    {Dtype::kF8E5M2FNUZ, cuda::kU8},
+};
+
+const cuda::Kind* KindOf(Dtype dtype) {
+  for (const auto& [ours, kind] : kKinds) {
+    if (ours == dtype) return &kind;
+  }
+  return nullptr;
+}
+
+bool IsFloat(Dtype dtype) { return Class(dtype) == DtypeClass::kFloat; }
+
+// Makes the device's context the thread's for as long as it lives.
+class Current {
+ public:
+  Current(const cuda::Driver& driver, cuda::Context context) : driver_(driver) {
+    cuda::Context now = nullptr;
+    pushed_ = driver.GetCurrentContext(&now) != kSuccess || now != context;
+    if (pushed_) error_ = driver.PushContext(context);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    cuda::Context before = nullptr;
+    if (pushed_ && error_ == kSuccess) (void)driver_.PopContext(&before);
+  }
+  int error() const { return error_; }
+
+ private:
+  const cuda::Driver& driver_;
+  bool pushed_ = false;
+  int error_ = kSuccess;
+};
+
+Summary SummaryOf(const cuda::Found& found, Dtype dtype, std::uint64_t num_elements, std::uint64_t repeat) {
+  Summary summary;
+  summary.num_elements = num_elements * repeat;
+  summary.sum = found.sum * static_cast<double>(repeat);
+  summary.sum_sq = found.sum_sq * static_cast<double>(repeat);
+  if (IsFloat(dtype)) {
+    summary.min = std::bit_cast<double>(found.low);
+    summary.max = std::bit_cast<double>(found.high);
+    // As on the host: where every element is a zero, the last one's sign counts.
+    const double zero = summary.min == 0 && summary.max == 0 && found.last_is_negative != 0 ? -0.0 : 0.0;
+    if (summary.min == 0) summary.min = zero;
+    if (summary.max == 0) summary.max = zero;
+  } else {
+    const std::uint64_t turned = dtype == Dtype::kU64 ? std::uint64_t{1} << 63 : 0;
+    summary.integer_min = static_cast<std::int64_t>(found.low ^ turned);
+    summary.integer_max = static_cast<std::int64_t>(found.high ^ turned);
+    if (turned != 0) {
+      // The device summed numbers that were smaller by 2^63.
+      const double shift = 9223372036854775808.0, count = static_cast<double>(summary.num_elements);
+      summary.sum_sq += 2 * shift * summary.sum + shift * shift * count;
+      summary.sum += shift * count;
+    }
+  }
+  summary.xor64 = found.digest;
+  summary.crc32 = cuda::CrcOfRest(cuda::TablesForCrc(), num_elements * ItemBytes(dtype),
+                                  static_cast<unsigned>(found.digest));
+  return summary;
+}
+
+unsigned LayoutOf(const Walk& walk, std::int64_t address, std::uint64_t item_bytes) {
+  const auto is_whole = [](std::uint64_t num_bytes) { return num_bytes % cuda::kVectorBytes == 0; };
+  if (!is_whole(static_cast<std::uint64_t>(address))) return cuda::kScattered;
+  if (walk.contiguous()) return cuda::kOneRun;
+  const auto axes = walk.axes();
+  if (axes.back().stride != 1 || !is_whole(static_cast<std::uint64_t>(axes.back().size) * item_bytes)) {
+    return cuda::kScattered;
+  }
+  const bool all = std::all_of(axes.begin(), axes.end() - 1, [&](const Walk::Axis& axis) {
+    return is_whole(static_cast<std::uint64_t>(axis.stride) * item_bytes);
+  });
+  return all ? cuda::kRunsOfVectors : cuda::kScattered;
+}
+
+MeasureCache::Key KeyOf(TensorWords tensor, const Walk& walk) {
+  // By the elements' places alone: a view of the same ones has the same numbers.
+  std::int64_t sizes[cuda::kMaxAxes + 2], strides[cuda::kMaxAxes + 2];
+  std::size_t count = 0;
+  for (const Walk::Axis& axis : walk.axes()) {
+    sizes[count] = axis.size;
+    strides[count++] = axis.stride;
+  }
+  sizes[count] = static_cast<std::int64_t>(walk.repeat());
+  strides[count++] = tensor.shape.empty() ? 1 : 0;
+  sizes[count] = static_cast<std::int64_t>(walk.num_elements());
+  strides[count++] = tensor.device;
+  tensor.shape = {sizes, count};
+  tensor.strides = {strides, count};
+  return MeasureCache::KeyOf(tensor);
+}
+
+}  // namespace
+
+std::uint64_t CudaMeter::SupportedDtypes() {
+  std::uint64_t bits = 0;
+  for (const auto& [dtype, kind] : kKinds) bits |= std::uint64_t{1} << static_cast<unsigned>(dtype);
+  return bits;
+}
+
+Result<std::unique_ptr<CudaMeter>> CudaMeter::Create(const RecorderOptions& options,
+                                                     const std::string& compiler_path) {
+  VN_ASSIGN_OR_RETURN(const cuda::Driver* const driver, cuda::Driver::Load());
+  int count = 0;
+  if (const int error = driver->DeviceGetCount(&count); error != kSuccess) {
+    return driver->Failure("cuDeviceGetCount", error);
+  }
+  if (count == 0) return Error{ErrorCode::kUnsupported, "CUDA", "no device on this machine"};
+  std::unique_ptr<CudaMeter> meter(new CudaMeter(*driver, options, compiler_path));
+  // The first one's kernel is compiled now, because later a failure would cost numbers.
+  VN_RETURN_IF_ERROR(meter->DeviceFor(0));
+  return meter;
+}
+
+CudaMeter::CudaMeter(const cuda::Driver& driver, const RecorderOptions& options, std::string compiler_path)
+    : driver_(driver), options_(options), compiler_path_(std::move(compiler_path)), pending_(kRingSize) {}
+
+CudaMeter::~CudaMeter() {
+  (void)Wait();
+  for (auto& [ordinal, device] : devices_) {
+    if (device.context == nullptr) continue;
+    {
+      const Current current(driver_, device.context);
+      for (const auto& [number, stream] : device.streams) (void)driver_.Free(stream.parts);
+      if (device.tables != 0) (void)driver_.Free(device.tables);
+      if (found_ != nullptr) (void)driver_.FreeHost(std::exchange(found_, nullptr));
+      if (device.module != nullptr) (void)driver_.UnloadModule(device.module);
+    }
+    (void)driver_.ReleaseContext(static_cast<int>(ordinal));
+  }
+}
+
+#define VN_RETURN_IF_CUDA_FAILS(call, ...)                                      \
+  do {                                                                          \
+    if (const int vn_error = driver_.call(__VA_ARGS__); vn_error != kSuccess) { \
+      return driver_.Failure(#call, vn_error);                                  \
+    }                                                                           \
+  } while (false)
+
+Result<CudaMeter::Device*> CudaMeter::DeviceFor(std::int64_t ordinal) {
+  Device& device = devices_[ordinal];
+  if (device.function == nullptr) VN_RETURN_IF_ERROR(Prepare(ordinal, device));
+  return &device;
+}
+
+Result<Done> CudaMeter::Prepare(std::int64_t ordinal, Device& device) {
+  int handle = 0, major = 0, minor = 0;
+  VN_RETURN_IF_CUDA_FAILS(DeviceGet, &handle, static_cast<int>(ordinal));
+  VN_RETURN_IF_CUDA_FAILS(DeviceGetAttribute, &major, kMajorAttribute, handle);
+  VN_RETURN_IF_CUDA_FAILS(DeviceGetAttribute, &minor, kMinorAttribute, handle);
+  VN_ASSIGN_OR_RETURN(const std::string* const code,
+                      cuda::CompiledKernel(10 * major + minor, compiler_path_));
+  if (device.context == nullptr) VN_RETURN_IF_CUDA_FAILS(RetainContext, &device.context, handle);
+  const Current current(driver_, device.context);
+  if (current.error() != kSuccess) return driver_.Failure("PushContext", current.error());
+  if (found_ == nullptr) {
+    void* ring = nullptr;
+    VN_RETURN_IF_CUDA_FAILS(AllocateHost, &ring, kRingSize * sizeof(cuda::Found), kPortable | kMapped);
+    found_ = static_cast<cuda::Found*>(ring);
+    std::fill_n(found_, kRingSize, cuda::Found{});
+    VN_RETURN_IF_CUDA_FAILS(HostPointerOnDevice, &found_on_device_, ring, 0);
+  }
+  const cuda::CrcTables& tables = cuda::TablesForCrc();
+  if (device.tables == 0) VN_RETURN_IF_CUDA_FAILS(Allocate, &device.tables, sizeof tables);
+  VN_RETURN_IF_CUDA_FAILS(CopyToDevice, device.tables, &tables, sizeof tables);
+  if (device.module == nullptr) VN_RETURN_IF_CUDA_FAILS(LoadModule, &device.module, code->c_str());
+  VN_RETURN_IF_CUDA_FAILS(GetFunction, &device.function, device.module, "VernierMeasure");
+  return Done{};
+}
+
+// Launches on one stream follow each other, and can use the same memory.
+Result<CudaMeter::OnStream*> CudaMeter::StreamFor(Device& device, std::int64_t stream) {
+  const auto known = device.streams.find(stream);
+  if (known != device.streams.end()) return &known->second;
+  constexpr std::size_t kPartsBytes = sizeof(cuda::Found) * cuda::kMaxBlocks * cuda::kMaxJobs;
+  constexpr std::size_t kCountersBytes = sizeof(unsigned) * cuda::kMaxJobs;
+  OnStream made;
+  VN_RETURN_IF_CUDA_FAILS(Allocate, &made.parts, kPartsBytes + kCountersBytes);
+  made.counters = made.parts + kPartsBytes;
+  VN_RETURN_IF_CUDA_FAILS(Set8, made.counters, 0, kCountersBytes);
+  return &device.streams.emplace(stream, made).first->second;
+}
+
+Result<std::shared_ptr<Slot>> CudaMeter::Measure(const TensorWords& tensor, RecordTotals& totals) {
+  ++totals.num_tensors;
+  const cuda::Kind* const kind = KindOf(*tensor.dtype);
+  if (kind == nullptr || tensor.shape.size() > cuda::kMaxAxes) {
+    return Error{ErrorCode::kUnsupported, "words", "a tensor that cannot be measured on its device"};
+  }
+  SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
+  if (tensor.Has(kNoStatistics)) request.statistics = false;
+  const bool in_order = request.crc32 || request.xor64;
+  const Walk walk = in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
+  const bool remember = tensor.storage != 0;
+  MeasureCache::Key key;
+  if (remember) {
+    key = KeyOf(tensor, walk);
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+  }
+  auto slot = std::make_shared<Slot>();
+  if (request.statistics || in_order) {
+    ++totals.num_measured;
+    VN_RETURN_IF_ERROR(AddJob(tensor, walk, request, slot));
+  } else {
+    slot->measured = NothingMeasured();
+    slot->has_numbers = slot->filled = true;
+  }
+  if (remember) known_.emplace(key, slot);
+  return slot;
+}
+
+Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, const SummaryRequest& request,
+                               const std::shared_ptr<Slot>& slot) {
+  const bool elsewhere = tensor.device != launch_device_ || tensor.stream != launch_stream_;
+  if (launch_.num_jobs == cuda::kMaxJobs || (launch_.num_jobs > 0 && elsewhere)) VN_RETURN_IF_ERROR(Launch());
+  if (next_ - arrived_ > kRingSize) {
+    VN_RETURN_IF_ERROR(Launch());
+    VN_RETURN_IF_ERROR(WaitFor(next_ - kRingSize));
+  }
+  launch_device_ = tensor.device;
+  launch_stream_ = tensor.stream;
+  const std::uint64_t sequence = next_++, item_bytes = ItemBytes(*tensor.dtype);
+  cuda::Job& job = launch_.jobs[launch_.num_jobs++];
+  job.data = static_cast<unsigned long long>(tensor.address);
+  job.found = found_on_device_ + sequence % kRingSize * sizeof(cuda::Found);
+  job.num_elements = walk.num_elements();
+  job.sequence = sequence;
+  job.kind = *KindOf(*tensor.dtype);
+  job.item_bytes = static_cast<unsigned>(item_bytes);
+  job.wanted = 0;
+  if (request.statistics) job.wanted |= cuda::kStatistics;
+  if (request.crc32) job.wanted |= cuda::kCrc32;
+  if (request.xor64) job.wanted |= cuda::kXor64;
+  job.layout = LayoutOf(walk, tensor.address, item_bytes);
+  job.num_axes = 0;
+  for (const Walk::Axis& axis : walk.axes()) job.axes[job.num_axes++] = {axis.size, axis.stride};
+
+  const std::uint64_t per_vector = cuda::kVectorBytes / item_bytes;
+  const std::uint64_t num_vectors = (job.num_elements + per_vector - 1) / per_vector;
+  constexpr std::uint64_t kFewest = kVectorsPerThread * cuda::kNumThreads;
+  const auto divide_up = [](std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; };
+  const std::uint64_t wanted = std::min<std::uint64_t>(divide_up(num_vectors, kFewest), cuda::kMaxBlocks);
+  // Whole turns of all threads, as many as of loads that are under way at once.
+  job.vectors_per_block = divide_up(divide_up(num_vectors, wanted), cuda::kNumThreads) * cuda::kNumThreads;
+  job.num_blocks = static_cast<unsigned>(divide_up(num_vectors, job.vectors_per_block));
+  job.first_block = num_blocks_;
+  num_blocks_ += job.num_blocks;
+
+  slot->sequence = sequence;
+  pending_[sequence % kRingSize] = {
+      slot,         *tensor.dtype, tensor.shape.empty(), tensor.Has(kNoStatistics),
+      false,        walk.repeat(), walk.num_elements(),  tensor.device,
+      tensor.stream};
+  return Done{};
+}
+
+Result<Done> CudaMeter::Launch() {
+  if (launch_.num_jobs == 0) return Done{};
+  Result<Done> result = [&]() -> Result<Done> {
+    VN_ASSIGN_OR_RETURN(Device* const device, DeviceFor(launch_device_));
+    return LaunchOn(*device);
+  }();
+  if (!result) LoseLaunched();
+  launch_.num_jobs = 0;
+  num_blocks_ = 0;
+  return result;
+}
+
+Result<Done> CudaMeter::LaunchOn(Device& device) {
+  const Current current(driver_, device.context);
+  if (current.error() != kSuccess) return driver_.Failure("PushContext", current.error());
+  const auto stream = reinterpret_cast<cuda::Stream>(launch_stream_);
+  int capturing = 0;
+  VN_RETURN_IF_CUDA_FAILS(StreamIsCapturing, stream, &capturing);
+  if (capturing != 0) {
+    LoseLaunched();  // nothing runs now, and the graph must not hold what is ours
+    return Done{};
+  }
+  VN_ASSIGN_OR_RETURN(const OnStream* const memory, StreamFor(device, launch_stream_));
+  launch_.parts = memory->parts;
+  launch_.counters = memory->counters;
+  launch_.tables = device.tables;
+  void* arguments[] = {&launch_};
+  VN_RETURN_IF_CUDA_FAILS(LaunchKernel, device.function, num_blocks_, 1, 1, cuda::kNumThreads, 1, 1, 0,
+                          stream, arguments, nullptr);
+  return Done{};
+}
+
+void CudaMeter::LoseLaunched() {
+  for (unsigned i = 0; i < launch_.num_jobs; ++i) pending_[launch_.jobs[i].sequence % kRingSize].lost = true;
+}
+
+void CudaMeter::Fill(Pending& pending, const cuda::Found& found) {
+  Slot& slot = *pending.slot;
+  slot.measured = NothingMeasured();
+  if (!pending.lost) {
+    const Summary summary = SummaryOf(found, pending.dtype, pending.num_elements, pending.repeat);
+    slot.measured =
+        ApplyRules(summary, pending.dtype, pending.is_scalar, options_.summary, options_.high_precision);
+    if (pending.no_statistics) slot.measured.statistics = NothingMeasured().statistics;
+  }
+  slot.has_numbers = slot.filled = true;
+  pending.slot = nullptr;
+}
+
+std::uint64_t CudaMeter::Poll() {
+  const std::uint64_t launched = next_ - launch_.num_jobs;
+  while (arrived_ + 1 < launched) {
+    const std::uint64_t at = (arrived_ + 1) % kRingSize;
+    const std::uint64_t sequence =
+        std::atomic_ref<unsigned long long>(found_[at].sequence).load(std::memory_order_acquire);
+    if (sequence != arrived_ + 1 && !pending_[at].lost) break;
+    Fill(pending_[at], found_[at]);
+    ++arrived_;
+  }
+  return arrived_;
+}
+
+Result<bool> CudaMeter::IsComing() {
+  const Pending& oldest = pending_[(arrived_ + 1) % kRingSize];
+  VN_ASSIGN_OR_RETURN(Device* const device, DeviceFor(oldest.device));
+  const Current current(driver_, device->context);
+  const int status = driver_.QueryStream(reinterpret_cast<cuda::Stream>(oldest.stream));
+  if (status == cuda::kNotReady) return true;
+  if (status != kSuccess) return driver_.Failure("QueryStream", status);
+  return false;
+}
+
+Result<Done> CudaMeter::WaitFor(std::uint64_t sequence) {
+  for (int looks = 1; Poll() < sequence; ++looks) {
+    if (looks % kLooksBeforeAsking == 0) {
+      const Result<bool> coming = IsComing();
+      // Everything on its stream is done; if it is not here now, it never will be.
+      if ((!coming || !*coming) && Poll() < sequence) {
+        const bool is_late = coming.has_value();
+        for (std::uint64_t i = arrived_ + 1; i < next_; ++i) {
+          if (!is_late || i == arrived_ + 1) pending_[i % kRingSize].lost = true;
+        }
+        if (!is_late) {
+          Poll();
+          return coming.error();
+        }
+      }
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return Done{};
+}
+
+Result<Done> CudaMeter::Wait() {
+  VN_RETURN_IF_ERROR(Launch());
+  return WaitFor(next_ - 1);
+}
+
+}  // namespace vernier

@@ -1,0 +1,99 @@
+// Measures tensors where they are, in the memory of NVIDIA's devices. Kernels go onto the stream the program
+// itself uses, so that they see each tensor as it is at that point; their numbers arrive in memory of the
+// host later, in any order, and nothing waits for them before Wait().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "record/cuda_driver.h"
+#include "record/cuda_shared.h"
+#include "record/entry.h"
+#include "record/measure_cache.h"
+#include "record/tensor_words.h"
+
+namespace vernier {
+
+// Used by one thread at a time.
+class CudaMeter {
+ public:
+  // Fails when there is no driver, no compiler or no device. `compiler_path` may be empty.
+  static Result<std::unique_ptr<CudaMeter>> Create(const RecorderOptions& options,
+                                                   const std::string& compiler_path);
+  // By the number of a dtype, a bit for each that can be measured here.
+  static std::uint64_t SupportedDtypes();
+
+  CudaMeter(const CudaMeter&) = delete;
+  CudaMeter& operator=(const CudaMeter&) = delete;
+  ~CudaMeter();
+
+  // Remembered, or to be measured with the next Launch(). REQUIRES: tensor.readable(), on a device
+  Result<std::shared_ptr<Slot>> Measure(const TensorWords& tensor, RecordTotals& totals);
+  // Before the program may change what was handed over.
+  Result<Done> Launch();
+  // Fills the slots whose numbers have arrived. Slots are numbered by Slot::sequence; every one up to the
+  // number that is given is filled.
+  std::uint64_t Poll();
+  // Until all have arrived, or cannot any more: those stay without numbers.
+  Result<Done> Wait();
+  // The same, for the numbers of this slot and those before it. REQUIRES: launched
+  Result<Done> WaitFor(std::uint64_t sequence);
+  // Storages may get new numbers after this.
+  void Forget() { known_.clear(); }
+
+ private:
+  struct OnStream {
+    cuda::DevicePointer parts = 0, counters = 0;
+  };
+  struct Device {
+    cuda::Context context = nullptr;
+    cuda::Module module = nullptr;
+    cuda::Function function = nullptr;
+    cuda::DevicePointer tables = 0;
+    std::map<std::int64_t, OnStream> streams;
+  };
+  // A tensor whose numbers are to come.
+  struct Pending {
+    std::shared_ptr<Slot> slot;
+    Dtype dtype{};
+    bool is_scalar = false, no_statistics = false, lost = false;
+    std::uint64_t repeat = 1, num_elements = 0;
+    std::int64_t device = 0, stream = 0;
+  };
+  struct HashOfKey {
+    std::size_t operator()(const MeasureCache::Key& key) const { return key.first; }
+  };
+
+  CudaMeter(const cuda::Driver& driver, const RecorderOptions& options, std::string compiler_path);
+  Result<Device*> DeviceFor(std::int64_t ordinal);
+  Result<Done> Prepare(std::int64_t ordinal, Device& device);
+  Result<OnStream*> StreamFor(Device& device, std::int64_t stream);
+  Result<Done> AddJob(const TensorWords& tensor, const Walk& walk, const SummaryRequest& request,
+                      const std::shared_ptr<Slot>& slot);
+  Result<Done> LaunchOn(Device& device);
+  void LoseLaunched();
+  void Fill(Pending& pending, const cuda::Found& found);
+  // Whether the oldest can still come.
+  Result<bool> IsComing();
+
+  const cuda::Driver& driver_;
+  const RecorderOptions& options_;
+  const std::string compiler_path_;
+  std::map<std::int64_t, Device> devices_;
+  cuda::Found* found_ = nullptr;  // a ring that kernels write to
+  cuda::DevicePointer found_on_device_ = 0;
+  std::vector<Pending> pending_;          // beside it
+  std::uint64_t next_ = 1, arrived_ = 0;  // sequences
+  cuda::Launch launch_{};
+  unsigned num_blocks_ = 0;  // of launch_
+  std::int64_t launch_device_ = 0, launch_stream_ = 0;
+  std::unordered_map<MeasureCache::Key, std::shared_ptr<Slot>, HashOfKey> known_;
+};
+
+}  // namespace vernier
