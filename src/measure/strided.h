@@ -22,6 +22,9 @@ struct StridedTensor {
 class Walk {
  public:
   static constexpr std::size_t kMaxAxes = 64;  // what NumPy and torch allow
+  struct Axis {
+    std::int64_t size, stride;
+  };
 
   // Every element, in C order. REQUIRES: at most kMaxAxes axes
   static Walk InOrder(const StridedTensor& tensor);
@@ -32,6 +35,7 @@ class Walk {
   std::uint64_t num_elements() const { return num_elements_; }
   std::uint64_t repeat() const { return repeat_; }
   bool contiguous() const { return num_axes_ == 0 || (num_axes_ == 1 && axes_[0].stride == 1); }
+  std::span<const Axis> axes() const { return {axes_.data(), num_axes_}; }  // outermost first
   // Elements between the first and the last in memory, both included.
   std::uint64_t span_elements() const;
 
@@ -40,9 +44,6 @@ class Walk {
               std::byte* to) const;
 
  private:
-  struct Axis {
-    std::int64_t size, stride;
-  };
   void Add(Axis axis);
 
   std::uint64_t num_elements_ = 1, repeat_ = 1;
