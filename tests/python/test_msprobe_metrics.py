@@ -13,6 +13,7 @@ from vernier import _native
 
 EPSILON = 2.220446049250313e-16
 DTYPES = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "int32": np.int32, "bool": np.bool_}
+STATISTICS = ("Max", "Min", "Mean", "Norm")
 VALUES = {
     "f": [0.0, -0.0, 1.0, -1.5, 1.001, 1e-3, 1000.0, math.nan, math.inf, -math.inf],
     "i": [0, 1, -1, 7, 1000, -(2**31), 2**31 - 1],
@@ -123,19 +124,24 @@ def test_real_data_columns_follow_their_formulas(tmp_path_factory, tensors):
 NUMBERS = st.one_of(st.floats(allow_subnormal=False), st.sampled_from([0.0, 1.0, -2.5, math.nan, math.inf, -math.inf]))
 
 
+def write_statistics(folder, pairs_of_fields):
+    """One record for each pair, whose only tensor has these fields on the two sides."""
+    for number_of_side, side in enumerate(("npu", "bench")):
+        (folder / side).mkdir()
+        data = {}
+        for i, pair in enumerate(pairs_of_fields):
+            leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
+            leaf.update(pair[number_of_side])
+            data[f"Functional.relu.{i}.forward"] = {"input_args": [], "input_kwargs": {}, "output": [leaf]}
+        dump = {"task": "statistics", "level": "L1", "framework": "pytorch", "data": data}
+        (folder / side / "dump.json").write_text(json.dumps(dump))
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20))
 def test_classic_statistics_columns_follow_their_table(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("msprobe")
-    for number_of_side, side in enumerate(("npu", "bench")):
-        (folder / side).mkdir()
-        data = {}
-        for i, pair in enumerate(values):
-            leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
-            leaf.update(dict.fromkeys(("Max", "Min", "Mean", "Norm"), pair[number_of_side]))
-            data[f"Functional.relu.{i}.forward"] = {"input_args": [], "input_kwargs": {}, "output": [leaf]}
-        dump = {"task": "statistics", "level": "L1", "framework": "pytorch", "data": data}
-        (folder / side / "dump.json").write_text(json.dumps(dump))
+    write_statistics(folder, [tuple(dict.fromkeys(STATISTICS, value) for value in pair) for pair in values])
     header, *rows = run(folder, current=False)
     difference, relative = header.index("Max diff"), header.index("MaxRelativeErr")
     for (npu, bench), row in zip(values, rows):
@@ -154,3 +160,67 @@ def test_classic_statistics_columns_follow_their_table(tmp_path_factory, values)
         else:
             slack = 1e-13 * scale / abs(bench) * 100 + 1e-14 / abs(bench)
             assert math.isclose(float(row[relative].rstrip("%")), percent, rel_tol=1e-9, abs_tol=slack)
+
+
+def current_difference(npu, bench):
+    """(diff, relative error in percent) by the table of the current generation: a word stands for both columns."""
+    if npu == bench and math.copysign(1, npu) == math.copysign(1, bench) or (math.isnan(npu) and math.isnan(bench)):
+        return "0", "0"
+    if math.isnan(npu) or math.isnan(bench):
+        return "Nan", "Nan"
+    if math.isinf(npu):
+        return ("inf", "inf") if npu > 0 else ("-inf", "-inf")
+    if math.isinf(bench):
+        return ("-inf", "-inf") if bench > 0 else ("inf", "inf")
+    return npu - bench, math.inf if bench == 0 else abs((npu - bench) / bench) * 100
+
+
+def same_number(text, value, slack):
+    return math.isclose(float(text), value, rel_tol=1e-9, abs_tol=slack)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(*[st.tuples(NUMBERS, NUMBERS)] * 4), min_size=1, max_size=10))
+def test_current_statistics_columns_follow_their_table(tmp_path_factory, rows_of_pairs):
+    folder = tmp_path_factory.mktemp("msprobe")
+    sides = [tuple(dict(zip(STATISTICS, side)) for side in zip(*row)) for row in rows_of_pairs]
+    write_statistics(folder, sides)
+    header, *rows = run(folder, current=True)
+    words = ("Max", "Min", "Mean", "Norm")
+    differences = [header.index(f"{word} diff".replace("Norm", "L2norm")) for word in words]
+    relatives = [header.index(f"{word}RelativeErr") for word in words]
+    for pairs_of_row, row in zip(rows_of_pairs, rows):
+        for (npu, bench), difference, relative in zip(pairs_of_row, differences, relatives):
+            want = current_difference(npu, bench)
+            got = row[difference].strip(), row[relative].strip()
+            if isinstance(want[0], str):
+                assert got == want, (npu, bench)
+                continue
+            scale = max(abs(npu), abs(bench))
+            assert same_number(got[0], want[0], 1e-13 * scale + 1e-16), (npu, bench, got)
+            percent = got[1].rstrip("%")
+            slack = 0 if bench == 0 else (1e-13 * scale + 1e-16) / abs(bench) * 100
+            assert math.isinf(want[1]) and math.isinf(float(percent)) or same_number(percent, want[1], slack), (
+                npu,
+                bench,
+                got,
+            )
+
+
+CHECKSUMS = st.one_of(
+    st.none(), st.from_regex(r"[0-9a-f]{8}", fullmatch=True), st.sampled_from(["00000000", "1a2b3c4d"])
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(CHECKSUMS, CHECKSUMS), min_size=1, max_size=20).filter(lambda pairs: any(p[0] for p in pairs))
+)
+def test_checksums_pass_when_their_texts_agree(tmp_path_factory, checksums):
+    folder = tmp_path_factory.mktemp("msprobe")
+    plain = dict.fromkeys(STATISTICS, 1.0)
+    write_statistics(folder, [tuple(dict(plain, md5=checksum) for checksum in pair) for pair in checksums])
+    header, *rows = run(folder, current=False)
+    column = header.index("Result")
+    shown = [[checksum or "00000000" for checksum in pair] for pair in checksums]  # a missing one: that of no bytes
+    assert [row[column] for row in rows] == ["pass" if a == b else "Different" for a, b in shown]

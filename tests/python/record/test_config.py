@@ -94,7 +94,9 @@ def test_structure_becomes_mix():
     assert config.level == "mix" and "mix" in config.notes[0]
 
 
-@pytest.mark.parametrize(("text", "says"), [("{", "not valid json"), ("[]", "must be an object"), (None, "No such file")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "not valid json"), ("[]", "must be an object"), (None, "No such file")]
+)
 def test_a_file_that_cannot_be_read(tmp_path, text, says):
     from vernier import PrecisionDebugger
 

@@ -139,7 +139,11 @@ def test_modules_that_work_in_place_keep_their_gradients(recording, level):
     seen = []
     data = recording.run(lambda: seen.extend(gradients()), model=model, level=level).data
     assert all(torch.equal(a, b) for a, b in zip(expected, seen))
-    for name in ("Module.0.inner.0.ReLU.backward.0", "Module.1.inner.1.Linear.backward.0", "Module.1.Residual.backward.0"):
+    for name in (
+        "Module.0.inner.0.ReLU.backward.0",
+        "Module.1.inner.1.Linear.backward.0",
+        "Module.1.Residual.backward.0",
+    ):
         assert data[name]["output"] and data[name]["output"][0]["shape"] == [3, 4], name
 
 

@@ -19,7 +19,9 @@ STARTS = {"args": "args_demo.py {task}", "save": "save_demo.py {task}", "dist2":
 NAMES = sorted(folder.name for folder in GOLDEN.iterdir() if (folder / "config.json").exists())
 FRAME = re.compile(r"File (.+), line (\d+), in (.+), \n (.*)", re.S)
 VERSIONED = re.compile(r"/torch/(optim|nn/utils)/")
-PLUMBING = re.compile(r"compat\w*\.py$|/torch/(overrides|functional|_tensor|nn/functional|nn/modules/module|utils/.*)\.py$")
+PLUMBING = re.compile(
+    r"compat\w*\.py$|/torch/(overrides|functional|_tensor|nn/functional|nn/modules/module|utils/.*)\.py$"
+)
 STATISTICS = ("Max", "Min", "Mean", "Norm")
 UNIT = {"torch.float16": 2.0**-10, "torch.bfloat16": 2.0**-7}
 
@@ -46,7 +48,9 @@ def record(python, name, folder):
     model = name.split("-")[0]
     words = STARTS.get(model, "record.py {model} {level} {task}").format(model=model, level=config["level"], task=task)
     program, *arguments = words.split()
-    command = [python, PROGRAMS / program, *arguments, f"./{name}"] + [f"{k}={json.dumps(v)}" for k, v in settings.items()]
+    command = [python, PROGRAMS / program, *arguments, f"./{name}"] + [
+        f"{k}={json.dumps(v)}" for k, v in settings.items()
+    ]
     environment = dict(os.environ, PYTHONPATH=f"{PROGRAMS}:{PACKAGE}", DUMP_TOOL="vernier", PYTHONDONTWRITEBYTECODE="1")
     environment.pop("RANK", None)
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
@@ -92,7 +96,9 @@ def check_value(place, want, got, strict):
             if is_tensor and key in STATISTICS and isinstance(want[key], float):
                 check_statistic(f"{place} {key}", key, want, got[key], strict)
             elif is_tensor and key in ("md5", "data_name"):
-                assert strict is False or key == "data_name" or isinstance(want[key], float) or got[key] == want[key], place
+                assert strict is False or key == "data_name" or isinstance(want[key], float) or got[key] == want[key], (
+                    place
+                )
             else:
                 check_value(f"{place}.{key}", want[key], got[key], strict)
     elif isinstance(want, list) and isinstance(got, list):

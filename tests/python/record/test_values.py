@@ -84,7 +84,9 @@ def special_tensors():
         yield "quantized", torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), "torch.Tensor"
 
 
-@pytest.mark.parametrize(("name", "tensor", "kind"), list(special_tensors()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "tensor", "kind"), list(special_tensors()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_tensors_without_plain_memory(describe, name, tensor, kind):
     found = describe(tensor)
     assert found["Max"] is None and found["dtype"] == str(tensor.dtype)
