@@ -3,8 +3,8 @@
     record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, md5 or tensor)
     record_overhead.py calls KIND                                      per-call cost on three 16-element tensors
 
-Prints one line of json. The model on the CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32, SGD;
-on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, forward and backward.
+Prints one line of json. The model on the CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32,
+SGD; on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, forward and backward.
 """
 
 import argparse
@@ -129,8 +129,15 @@ def steps(options, folder):
     for _ in range(options.steps):
         bare.append(step(False))
         recorded.append(step(True))
-    middle = [statistics.median(values) for values in zip(*bare)] + [statistics.median(values) for values in zip(*recorded)]
-    found = {"bare_s": middle[0], "recorded_s": middle[2], "ratio": middle[2] / middle[0], "cpu_ratio": middle[3] / middle[1]}
+    middle = [statistics.median(values) for values in zip(*bare)] + [
+        statistics.median(values) for values in zip(*recorded)
+    ]
+    found = {
+        "bare_s": middle[0],
+        "recorded_s": middle[2],
+        "ratio": middle[2] / middle[0],
+        "cpu_ratio": middle[3] / middle[1],
+    }
     service = getattr(recorder, "_service", None)
     if service is not None:
         totals = service._recorder.totals()

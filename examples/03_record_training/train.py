@@ -11,7 +11,6 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
-
 from vernier import PrecisionDebugger, seed_all
 
 
@@ -24,9 +23,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         batch, length, width = x.shape
-        q, k, v = (
-            part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1)
-        )
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
         scores = q @ k.transpose(-2, -1) / math.sqrt(width // self.heads)
         hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
         weights = F.softmax(scores.masked_fill(hidden, -math.inf), dim=-1)

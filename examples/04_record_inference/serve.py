@@ -4,7 +4,6 @@ import sys
 
 import torch
 from torch import nn
-
 from vernier import PrecisionDebugger
 
 

@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes
 from torch import nn
-
 from vernier import PrecisionDebugger
 
 

@@ -111,7 +111,7 @@ class Backward:
         return _replace(args, iter(passed))
 
     def _watch_sources(self, call):
-        """For a module that overwrites its inputs: their gradients are seen where they flow on to, not at a node of ours."""
+        """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
         call.rerouted = True
         arrived = {}
 
@@ -196,7 +196,9 @@ class Backward:
         capture = self._capture
         call.backward_done = True
         if call.kept_backward:
-            self._put_gradients(call.backward_name, [call.arrived.get(position) for position in range(call.num_outputs)], gradients)
+            self._put_gradients(
+                call.backward_name, [call.arrived.get(position) for position in range(call.num_outputs)], gradients
+            )
         capture.filter.end_module(call.backward_name)
         call.arrived, call.inputs, call.sources = {}, (), ()
 
@@ -244,7 +246,7 @@ class Backward:
 
 
 def _source(tensor):
-    """(node, which of its outputs) that made the value. A view that is changed in place gets its value through its base."""
+    """(node, which of its outputs) that made the value. What changes a view in place does so through its base."""
     if tensor._is_view() and tensor._base.shape == tensor.shape:
         tensor = tensor._base
     return tensor.grad_fn, tensor.output_nr

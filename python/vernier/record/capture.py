@@ -17,10 +17,19 @@ from .stacks import Stacks
 _NO_STACK = -1
 # Receive buffers hold nothing yet when the call begins, and a sent buffer may be reused: positions and keys left out.
 MASKED_INPUTS = {
-    "recv": (0,), "irecv": (0, "tensor"), "all_gather": (0,), "scatter": (0,), "reduce_scatter": (0,), "_reduce_scatter_base": (0,),
-    "reduce_scatter_tensor": (0,), "_all_gather_base": (0,), "all_gather_into_tensor": (0,), "all_to_all": (0,),
-    "all_to_all_single": (0,), "gather": (1,),
-}  # fmt: skip
+    "recv": (0,),
+    "irecv": (0, "tensor"),
+    "all_gather": (0,),
+    "scatter": (0,),
+    "reduce_scatter": (0,),
+    "_reduce_scatter_base": (0,),
+    "reduce_scatter_tensor": (0,),
+    "_all_gather_base": (0,),
+    "all_gather_into_tensor": (0,),
+    "all_to_all": (0,),
+    "all_to_all_single": (0,),
+    "gather": (1,),
+}
 MASKED_OUTPUTS = {"isend": (0,)}
 # Before torch 2 this leaves modes on; then every look at a tensor passes our mode, which lets it through.
 no_torch_function = torch._C.DisableTorchFunction
@@ -40,8 +49,24 @@ class ThreadState(threading.local):
 class ModuleCall:
     """One call of one module, from its inputs to the gradients of its inputs."""
 
-    __slots__ = ("name", "module_name", "backward_name", "epoch", "kept", "kept_backward", "parent", "stack", "inputs", "sources",
-                 "passed", "num_outputs", "arrived", "rerouted", "backward_done", "changes_inputs")  # fmt: skip
+    __slots__ = (
+        "name",
+        "module_name",
+        "backward_name",
+        "epoch",
+        "kept",
+        "kept_backward",
+        "parent",
+        "stack",
+        "inputs",
+        "sources",
+        "passed",
+        "num_outputs",
+        "arrived",
+        "rerouted",
+        "backward_done",
+        "changes_inputs",
+    )
 
     def __init__(self, path, number, epoch, module):
         self.module_name = f"Module.{path}"

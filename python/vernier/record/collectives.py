@@ -1,10 +1,9 @@
-"""Communication: a collective's output is its arguments once it is complete, which for asynchronous ones is at wait()."""
+"""Communication: a collective's output is its arguments once it is complete; asynchronous ones are at wait()."""
 
 import functools
 
 import torch.distributed as dist
 
-from . import core
 from .interpose import CodeSwap
 from .names import FAMILIES
 
@@ -23,7 +22,9 @@ class Collectives:
             function = getattr(dist, api, None) or getattr(dist.distributed_c10d, api, None)
             if function is not None and hasattr(function, "__code__"):
                 found.append(CodeSwap(function, functools.partial(self._call, api)))
-        work = getattr(dist, "Work", None) or getattr(dist._distributed_c10d if hasattr(dist, "_distributed_c10d") else dist, "_Work", None)  # fmt: skip
+        work = getattr(dist, "Work", None) or getattr(
+            dist._distributed_c10d if hasattr(dist, "_distributed_c10d") else dist, "_Work", None
+        )
         if work is not None:
             found.append(WaitWrap(work, self._waited))
         return found

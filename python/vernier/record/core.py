@@ -37,7 +37,6 @@ _CALLS = {
     "VnRecorderMove": (c_void_p, c_char_p, c_char_p),
     "VnRecorderPut": _PUT,
     "VnRecorderConstruct": (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t),
-
     "VnRecorderNote": (c_void_p, c_char_p, c_size_t, c_int64),
     "VnRecorderStack": (c_void_p, c_int64, c_char_p, c_size_t),
     "VnRecorderDescribe": (

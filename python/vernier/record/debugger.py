@@ -15,8 +15,8 @@ from .errors import RecordError, parameter_error
 class PrecisionDebugger:
     """Records what a model computes. One per process: the first construction decides, later ones return it.
 
-    Call ``start(model)`` before the forward pass, ``stop()`` after what is to be recorded, ``step()`` at the end of each
-    iteration. ``config_path`` names a config.json (docs/record.md lists its keys); arguments given here win over it.
+    Call ``start(model)`` before the forward pass, ``stop()`` after what is to be recorded, ``step()`` at the end of
+    each iteration. ``config_path`` names a config.json (docs/record.md lists its keys); arguments given here win over it.
     """
 
     _instance = None
@@ -340,8 +340,8 @@ class Service:
         elif totals["bytes_seen"]:
             seen, stored, saved = (totals[f"bytes_{word}"] / 2**20 for word in ("seen", "stored", "saved"))
             log.info(
-                f"{self._folder}: {seen:.1f} MiB of tensors seen, {stored:.1f} MiB stored in {totals['num_files']} files, "
-                f"{saved:.1f} MiB saved because they were stored already"
+                f"{self._folder}: {seen:.1f} MiB of tensors seen, {stored:.1f} MiB stored in {totals['num_files']} "
+                f"files, {saved:.1f} MiB saved because they were stored already"
             )
 
     def _on_failure(self, error):

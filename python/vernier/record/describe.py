@@ -78,23 +78,29 @@ class Describer:
         self._looks_first = keep_tensors or cut is not None
         self._by_type = {
             type(None): lambda value, values, depth: "null",
-            bool: lambda value, values, depth: '{"type":"bool","value":true}' if value else '{"type":"bool","value":false}',
-            int: lambda value, values, depth: '{"type":"int","value":%d}' % value,
-            float: lambda value, values, depth: '{"type":"float","value":%s}' % _quote(value),
-            str: lambda value, values, depth: '{"type":"str","value":%s}' % _quote(value),
+            bool: lambda value, values, depth: (
+                '{"type":"bool","value":true}' if value else '{"type":"bool","value":false}'
+            ),
+            int: lambda value, values, depth: f'{{"type":"int","value":{value}}}',
+            float: lambda value, values, depth: f'{{"type":"float","value":{_quote(value)}}}',
+            str: lambda value, values, depth: f'{{"type":"str","value":{_quote(value)}}}',
             torch.Tensor: self._tensor,
             torch.nn.Parameter: self._tensor,
             list: self._sequence,
             tuple: self._sequence,
             dict: self._mapping,
-            torch.Size: lambda value, values, depth: '{"type":"torch.Size","value":%s}' % _quote([int(n) for n in value]),
-            slice: lambda value, values, depth: '{"type":"slice","value":%s}' % _quote([_index(part) for part in (value.start, value.stop, value.step)]),
+            torch.Size: lambda value, values, depth: (
+                f'{{"type":"torch.Size","value":{_quote([int(n) for n in value])}}}'
+            ),
+            slice: lambda value, values, depth: (
+                f'{{"type":"slice","value":{_quote([_index(part) for part in (value.start, value.stop, value.step)])}}}'
+            ),
             type(...): lambda value, values, depth: '{"type":"ellipsis","value":"..."}',
-            torch.dtype: lambda value, values, depth: '{"type":"torch.dtype","value":%s}' % _quote(str(value)),
-            torch.device: lambda value, values, depth: '{"type":"torch.device","value":%s}' % _quote(str(value)),
-            torch.layout: lambda value, values, depth: '{"type":"torch.layout","value":%s}' % _quote(str(value)),
+            torch.dtype: lambda value, values, depth: f'{{"type":"torch.dtype","value":{_quote(str(value))}}}',
+            torch.device: lambda value, values, depth: f'{{"type":"torch.device","value":{_quote(str(value))}}}',
+            torch.layout: lambda value, values, depth: f'{{"type":"torch.layout","value":{_quote(str(value))}}}',
             torch.memory_format: self._memory_format,
-        }  # fmt: skip
+        }
 
     @staticmethod
     def code(dtype):
@@ -117,18 +123,24 @@ class Describer:
     def _mapping(self, value, values, depth):
         if depth >= _DEPTH_LIMIT:
             return "null"
-        return "{" + ",".join([f"{_quote(str(key))}:{self.keyed(key, item, values, depth + 1)}" for key, item in value.items()]) + "}"  # fmt: skip
+        return (
+            "{"
+            + ",".join(
+                [f"{_quote(str(key))}:{self.keyed(key, item, values, depth + 1)}" for key, item in value.items()]
+            )
+            + "}"
+        )
 
     def keyed(self, key, value, values, depth=0):
         if key == "device" and isinstance(value, (int, str)) and not isinstance(value, bool):
-            return '{"type":"torch.device","value":%s}' % _quote(value)
+            return f'{{"type":"torch.device","value":{_quote(value)}}}'
         if key in ("dtype", "output_dtype") and not isinstance(value, torch.Tensor) and value is not None:
-            return '{"type":"torch.dtype","value":%s}' % _quote(str(value))
+            return f'{{"type":"torch.dtype","value":{_quote(str(value))}}}'
         return self.text(value, values, depth)
 
     @staticmethod
     def _memory_format(value, values, depth):
-        return '{"type":"torch.memory_format","format":%s}' % _quote(_MEMORY_FORMATS.get(value, str(value)))
+        return f'{{"type":"torch.memory_format","format":{_quote(_MEMORY_FORMATS.get(value, str(value)))}}}'
 
     def _other(self, value, values, depth):
         if isinstance(value, torch.Tensor):
@@ -136,7 +148,7 @@ class Describer:
         for kind, name in ((bool, "bool"), (int, None), (float, None), (str, None)):
             if isinstance(value, kind):
                 plain = kind(value)
-                return '{"type":%s,"value":%s}' % (_quote(name or type(value).__name__), _quote(plain))
+                return f'{{"type":{_quote(name or type(value).__name__)},"value":{_quote(plain)}}}'
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return self._mapping(dict(zip(value._fields, value)), values, depth)
         if isinstance(value, (list, tuple)):
@@ -162,7 +174,7 @@ class Describer:
         if isinstance(value, getattr(dist, "ProcessGroup", ())):
             return group_text(value)
         if isinstance(value, dist.ReduceOp) or type(value).__name__ == "RedOpType":
-            return '{"type":"torch.distributed.ReduceOp","value":%s}' % _quote(reduce_name(dist, value))
+            return f'{{"type":"torch.distributed.ReduceOp","value":{_quote(reduce_name(dist, value))}}}'
         if isinstance(value, getattr(dist, "P2POp", ())):
             fields = (
                 ("class_type", _quote("torch.distributed.P2POp")),
@@ -184,6 +196,14 @@ class Describer:
         try:
             known = _DTYPES.get(tensor.dtype)
             if known is None or not tensor.is_cpu or tensor.layout is not _STRIDED:
+                stage = self._device_stage
+                if (
+                    stage is not None
+                    and known is not None
+                    and tensor.is_cuda
+                    and stage.add_cuda(tensor, known[0], values, self)
+                ):
+                    return _TENSOR_MARK
                 return self._unusual_tensor(tensor, values)
             if tensor.is_neg() or (known[2] and tensor.is_conj()):
                 tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -265,8 +285,16 @@ class Describer:
 
     def _numpy_array(self, numpy, value, values):
         code = core.dtype_code(value.dtype.name)
-        plain = value if value.dtype.isnative and all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides) else None  # fmt: skip
-        plain = plain if plain is not None or code < 0 else numpy.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))  # fmt: skip
+        plain = (
+            value
+            if value.dtype.isnative and all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides)
+            else None
+        )
+        plain = (
+            plain
+            if plain is not None or code < 0
+            else numpy.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))
+        )
         extras = _quote({"type": "numpy.ndarray", "dtype": str(value.dtype), "plain": True})
         if code < 0 or plain is None:
             values.words += (0, 0, 0, -1, core.NO_DATA, value.ndim, *value.shape, *([0] * value.ndim))
@@ -286,7 +314,11 @@ def _extras(name, tensor):
 def _is_wrapper(tensor):
     """Batched and gradient-tracking tensors of torch.func have no memory of their own."""
     functorch = getattr(torch._C, "_functorch", None)
-    return functorch is not None and hasattr(functorch, "is_functorch_wrapped_tensor") and functorch.is_functorch_wrapped_tensor(tensor)  # fmt: skip
+    return (
+        functorch is not None
+        and hasattr(functorch, "is_functorch_wrapped_tensor")
+        and functorch.is_functorch_wrapped_tensor(tensor)
+    )
 
 
 def type_name(tensor):
@@ -318,8 +350,8 @@ def _index(part):
 def _numpy_scalar(value):
     plain = value.item()
     if isinstance(plain, (bool, int, float, str)):
-        return '{"type":%s,"value":%s}' % (_quote(type(value).__name__), _quote(plain))
-    return '{"type":%s,"value":%s}' % (_quote(type(value).__name__), _quote(str(value)))
+        return f'{{"type":{_quote(type(value).__name__)},"value":{_quote(plain)}}}'
+    return f'{{"type":{_quote(type(value).__name__)},"value":{_quote(str(value))}}}'
 
 
 # -- process groups

@@ -1,4 +1,4 @@
-"""Recordings that look at a call before they keep it: overflow_check, nan_check, and differences from an earlier run."""
+"""Recordings that look at a call before they keep it: overflow_check, nan_check, differences from an earlier run."""
 
 import glob
 import json
@@ -63,7 +63,9 @@ class ExaminingCapture(Capture):
         for text, words, copies in call.parts:
             words = _of_copies(words, copies, core.STORE if store else core.NO_STORE)
             self.recorder.put(name, text, core.words(words), 0, number, core.REPLACE)
-        last = "{}" if self.config.task != "nan_check" else '{"is_nan":%d}' % _not_finite(call.descriptors["output"])
+        last = (
+            "{}" if self.config.task != "nan_check" else f'{{"is_nan":{int(_not_finite(call.descriptors["output"]))}}}'
+        )
         self.recorder.put(name, last, core.words([]), 0, -1, core.FINISH)
         if reason:
             self._num_found += 1

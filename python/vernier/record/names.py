@@ -11,10 +11,20 @@ LOW = frozenset(_LISTS["risk"]["low"])
 WHOLLY_CORE = ("NPU", "MindSpeed", "Distributed")
 DROPOUTS = frozenset(
     base + ending
-    for base in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
-                 "native_dropout", "npu_dropout", "_npu_dropout")
+    for base in (
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_dropout",
+        "feature_alpha_dropout",
+        "native_dropout",
+        "npu_dropout",
+        "_npu_dropout",
+    )
     for ending in ("", "_")
-)  # fmt: skip
+)
 
 
 def risk_keeps(risk_level, family, api):

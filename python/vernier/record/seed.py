@@ -16,22 +16,107 @@ _DETERMINISTIC_ENVIRONMENT = {
 }
 # Functions that draw random numbers: library -> (where they are, names). A missing name is left out.
 _RANDOM_FUNCTIONS = {
-    "python_random": (lambda: random, (
-        "random", "randint", "uniform", "choice", "choices", "shuffle", "sample", "randrange", "gauss", "normalvariate",
-        "betavariate", "expovariate", "gammavariate", "lognormvariate", "triangular", "vonmisesvariate", "paretovariate",
-        "weibullvariate", "getrandbits", "randbytes")),
-    "numpy_random": (lambda: _module("numpy.random"), (
-        "rand", "randn", "randint", "random", "random_sample", "ranf", "sample", "choice", "shuffle", "permutation", "uniform",
-        "normal", "standard_normal", "binomial", "poisson", "exponential", "beta", "gamma", "gumbel", "laplace", "logistic",
-        "lognormal", "multinomial", "bytes", "dirichlet", "geometric", "pareto", "rayleigh", "triangular", "weibull")),
-    "torch_random": (lambda: _module("torch"), (
-        "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "multinomial", "normal",
-        "poisson", "binomial", "dropout", "dropout_", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
-        "native_dropout", "rrelu", "rrelu_")),
-    "tensor_random": (lambda: _module("torch").Tensor, (
-        "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_",
-        "random_", "uniform_")),
-}  # fmt: skip
+    "python_random": (
+        lambda: random,
+        (
+            "random",
+            "randint",
+            "uniform",
+            "choice",
+            "choices",
+            "shuffle",
+            "sample",
+            "randrange",
+            "gauss",
+            "normalvariate",
+            "betavariate",
+            "expovariate",
+            "gammavariate",
+            "lognormvariate",
+            "triangular",
+            "vonmisesvariate",
+            "paretovariate",
+            "weibullvariate",
+            "getrandbits",
+            "randbytes",
+        ),
+    ),
+    "numpy_random": (
+        lambda: _module("numpy.random"),
+        (
+            "rand",
+            "randn",
+            "randint",
+            "random",
+            "random_sample",
+            "ranf",
+            "sample",
+            "choice",
+            "shuffle",
+            "permutation",
+            "uniform",
+            "normal",
+            "standard_normal",
+            "binomial",
+            "poisson",
+            "exponential",
+            "beta",
+            "gamma",
+            "gumbel",
+            "laplace",
+            "logistic",
+            "lognormal",
+            "multinomial",
+            "bytes",
+            "dirichlet",
+            "geometric",
+            "pareto",
+            "rayleigh",
+            "triangular",
+            "weibull",
+        ),
+    ),
+    "torch_random": (
+        lambda: _module("torch"),
+        (
+            "rand",
+            "rand_like",
+            "randn",
+            "randn_like",
+            "randint",
+            "randint_like",
+            "randperm",
+            "bernoulli",
+            "multinomial",
+            "normal",
+            "poisson",
+            "binomial",
+            "dropout",
+            "dropout_",
+            "alpha_dropout",
+            "feature_dropout",
+            "feature_alpha_dropout",
+            "native_dropout",
+            "rrelu",
+            "rrelu_",
+        ),
+    ),
+    "tensor_random": (
+        lambda: _module("torch").Tensor,
+        (
+            "bernoulli",
+            "bernoulli_",
+            "cauchy_",
+            "exponential_",
+            "geometric_",
+            "log_normal_",
+            "multinomial",
+            "normal_",
+            "random_",
+            "uniform_",
+        ),
+    ),
+}
 _wrapped = []  # what random_save and seed_all(is_enhanced=True) have replaced, with the originals
 
 
@@ -42,8 +127,8 @@ def _module(name):
 
 def seed_all(seed=1234, mode=False, rm_dropout=False, is_enhanced=False):
     """Seeds Python, NumPy and torch. ``mode``: deterministic algorithms only. ``rm_dropout``: dropouts let everything
-    through (call it before models are built). ``is_enhanced``: every call of a random function starts from the same state,
-    so equal calls give equal numbers."""
+    through (call it before models are built). ``is_enhanced``: every call of a random function starts from the same
+    state, so equal calls give equal numbers."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= 2**32 - 1:
         raise parameter_error("seed", seed, "a whole number from 0 to 4294967295")
     for key, value in (("mode", mode), ("rm_dropout", rm_dropout), ("is_enhanced", is_enhanced)):

@@ -68,7 +68,7 @@ class Recording:
         return Dump(folder / (f"proc{os.getpid()}" if rank is None else f"rank{rank}"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def recording(tmp_path, monkeypatch):
     from vernier import PrecisionDebugger
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from vernier import RecordError
 from vernier.record.config import SECTION, TOP, Config
 
@@ -68,7 +67,8 @@ def test_defaults():
     config = Config(GOOD)
     for key in TOP[2:] + SECTION:
         assert getattr(config, key.name) == key.default, key.name
-    assert config.task == "statistics" and config.level == "L1"
+    assert config.task == "statistics"
+    assert config.level == "L1"
 
 
 def test_numbers_ranges_and_repetition():
@@ -91,7 +91,8 @@ def test_data_mode(modes, taken):
 
 def test_structure_becomes_mix():
     config = Config(dict(GOOD, task="structure"))
-    assert config.level == "mix" and "mix" in config.notes[0]
+    assert config.level == "mix"
+    assert "mix" in config.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,8 @@ def test_a_file_that_cannot_be_read(tmp_path, text, says):
         path.write_text(text)
     with pytest.raises(RecordError) as caught:
         PrecisionDebugger(config_path=str(path))
-    assert says in str(caught.value) and "config.json" in str(caught.value)
+    assert says in str(caught.value)
+    assert "config.json" in str(caught.value)
     assert caught.value.code == RecordError.FILE
 
 

@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 from torch import nn  # noqa: E402
-
 from vernier import PrecisionDebugger, RecordError, module_dump, module_dump_end  # noqa: E402
 
 
@@ -40,7 +39,8 @@ def test_rank_names_the_folder_and_filters(recording, monkeypatch):
     debugger.start(rank_id=3)
     torch.add(torch.ones(1), 1)
     debugger.step()
-    assert not os.path.exists("r/dump/step0") and recording.dump(1, rank=3).names == ["Torch.add.0.forward"]
+    assert not os.path.exists("r/dump/step0")
+    assert recording.dump(1, rank=3).names == ["Torch.add.0.forward"]
 
 
 def test_a_process_without_rank_counts_as_0(recording):
@@ -58,7 +58,8 @@ def test_an_earlier_recording_is_replaced_whole(recording, capsys):
     leftover = recording.dump().folder / "dump_tensor_data" / "leftover.pt"
     leftover.write_bytes(b"x")
     recording.run(lambda: torch.mul(torch.ones(9), 1), task="tensor")
-    assert recording.dump().names == ["Torch.mul.0.forward"] and not leftover.exists()
+    assert recording.dump().names == ["Torch.mul.0.forward"]
+    assert not leftover.exists()
     assert "it is replaced" in capsys.readouterr().out
 
 
@@ -109,8 +110,10 @@ def test_list_and_scope(recording):
     assert recording.run(body, section={"list": ["relu"]}).names == [f"Functional.relu.{i}.forward" for i in range(3)]
     scope = ["Torch.add.0.forward", "Torch.add.1.forward"]
     assert recording.run(body, section={"scope": scope}).names == [
-        "Torch.add.0.forward", "Functional.relu.1.forward", "Torch.add.1.forward",
-    ]  # fmt: skip
+        "Torch.add.0.forward",
+        "Functional.relu.1.forward",
+        "Torch.add.1.forward",
+    ]
 
 
 def test_list_at_mix_keeps_what_is_inside(recording):
@@ -118,9 +121,12 @@ def test_list_at_mix_keeps_what_is_inside(recording):
     body = lambda: net(torch.ones(1, 4)).sum().backward()  # noqa: E731
     names = recording.run(body, model=net, level="mix", section={"list": ["Module.2.Linear"]}).names
     assert names == [
-        "Functional.linear.1.forward", "Module.2.Linear.forward.0", "Functional.linear.1.backward",
-        "Module.2.Linear.parameters_grad.0", "Module.2.Linear.backward.0",
-    ]  # fmt: skip
+        "Functional.linear.1.forward",
+        "Module.2.Linear.forward.0",
+        "Functional.linear.1.backward",
+        "Module.2.Linear.parameters_grad.0",
+        "Module.2.Linear.backward.0",
+    ]
 
 
 def test_scope_of_one_module_holds_its_inside(recording):
@@ -132,8 +138,13 @@ def test_scope_of_one_module_holds_its_inside(recording):
 
 @pytest.mark.parametrize(
     ("mode", "fields"),
-    [(["input"], ["input_args", "input_kwargs"]), (["output"], ["output"]), (["backward"], None), (["all"], ["input_args", "input_kwargs", "output"])],
-)  # fmt: skip
+    [
+        (["input"], ["input_args", "input_kwargs"]),
+        (["output"], ["output"]),
+        (["backward"], None),
+        (["all"], ["input_args", "input_kwargs", "output"]),
+    ],
+)
 def test_data_mode_leaves_fields_out(recording, mode, fields):
     x = torch.ones(2, requires_grad=True)
     data = recording.run(lambda: torch.mul(x, 2).sum().backward(), section={"data_mode": mode}).data
@@ -160,7 +171,8 @@ def test_tensor_list_and_slice(recording):
 
     dump = recording.run(body, section={"tensor_list": ["add"], "slice": [{"dim": 1, "begin": 1, "end": 2}]})
     described = dump.data["Torch.add.0.forward"]["output"][0]
-    assert described["shape"] == [2, 1] and described["Max"] == 5.0
+    assert described["shape"] == [2, 1]
+    assert described["Max"] == 5.0
     assert dump.tensor(described["data_name"]).tolist() == [[2.0], [5.0]]
     assert "data_name" not in dump.data["Torch.mul.0.forward"]["output"][0]
 
@@ -196,7 +208,8 @@ def test_custom_api_is_recorded_and_restored(recording):
     debugger.start()
     library.twice(torch.ones(2))
     debugger.stop()
-    assert library.twice is original and recording.dump().names == ["library.twice.0.forward"]
+    assert library.twice is original
+    assert recording.dump().names == ["library.twice.0.forward"]
     debugger.restore_custom_api(library, "twice")
     with pytest.raises(RecordError, match="absent"):
         debugger.register_custom_api(library, "absent")
@@ -224,8 +237,9 @@ def test_token_range(recording):
         net(torch.ones(1, 4))
     debugger.stop()
     assert [name for name in recording.dump().names if "Module.0" in name] == [
-        "Module.0.Linear.forward.0", "Module.0.Linear.forward.1",
-    ]  # fmt: skip
+        "Module.0.Linear.forward.0",
+        "Module.0.Linear.forward.1",
+    ]
     debugger.step()
     with pytest.raises(RecordError, match="token_range"):
         debugger.start(net, token_range=[2, 1])
@@ -237,7 +251,8 @@ def test_rows_of_one_request(recording):
     torch.add(torch.arange(10.0).view(5, 2), 0)
     debugger.stop()
     described = recording.dump().data["Torch.add.0.forward"]["input_args"][0]
-    assert described["shape"] == [3, 2] and described["Min"] == 4.0
+    assert described["shape"] == [3, 2]
+    assert described["Min"] == 4.0
     debugger.step()
     with pytest.raises(RecordError, match="scheduled_tokens"):
         debugger.start(scheduled_tokens={"a": 0})
@@ -260,7 +275,8 @@ def test_dynamic_mode_follows_the_file(recording):
 def test_every_operator_at_l2(recording):
     net = model()
     names = recording.run(lambda: net(torch.ones(2, 4)).sum().backward(), level="L2").names
-    assert "Aten.addmm.0.forward" in names and "Aten.relu.0.forward" in names
+    assert "Aten.addmm.0.forward" in names
+    assert "Aten.relu.0.forward" in names
     assert any(name.startswith("Aten.threshold_backward") for name in names)
 
 
@@ -286,8 +302,9 @@ def test_nan_check_marks_every_call(recording):
 
     data = recording.run(body, task="nan_check").data
     assert {name: entry["is_nan"] for name, entry in data.items()} == {
-        "Torch.add.0.forward": 0, "Torch.log.0.forward": 1,
-    }  # fmt: skip
+        "Torch.add.0.forward": 0,
+        "Torch.log.0.forward": 1,
+    }
 
 
 def test_differences_from_an_earlier_run(recording):
@@ -358,6 +375,15 @@ def test_operators_have_the_names_of_the_reference(recording):
         bool(x[0])
 
     assert [name.rsplit(".", 2)[0] for name in recording.run(body).names] == [
-        "Tensor.__add__", "Tensor.__rmul__", "Tensor.__sub__", "Tensor.__rsub__", "Tensor.reciprocal", "Tensor.__mul__",
-        "Tensor.__eq__", "Tensor.__matmul__", "Tensor.__iadd__", "Tensor.__setitem__", "Tensor.__bool__",
-    ]  # fmt: skip
+        "Tensor.__add__",
+        "Tensor.__rmul__",
+        "Tensor.__sub__",
+        "Tensor.__rsub__",
+        "Tensor.reciprocal",
+        "Tensor.__mul__",
+        "Tensor.__eq__",
+        "Tensor.__matmul__",
+        "Tensor.__iadd__",
+        "Tensor.__setitem__",
+        "Tensor.__bool__",
+    ]

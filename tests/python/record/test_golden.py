@@ -134,9 +134,10 @@ def check_document(file, want_folder, got_folder, strict):
     if not strict:
         want_names = [n for n in want_names if not depends_on_torch(want_stacks, n)]
         got_names = [
-            n for n in got_names
+            n
+            for n in got_names
             if not depends_on_torch(got_stacks, n) and (n in want["data"] or not inside_module(got_stacks, n))
-        ]  # fmt: skip
+        ]
     assert got_names == want_names
     for name in want_names:
         a, b = want["data"][name], got["data"][name]
@@ -174,7 +175,8 @@ def check_tensors(want_folder, got_folder, want, got):
             for folder, name in ((want_folder, a), (got_folder, b))
         ]
         used.add(b)
-        assert type(tensors[1]) is torch.Tensor and tensors[0].dtype == tensors[1].dtype
+        assert type(tensors[1]) is torch.Tensor
+        assert tensors[0].dtype == tensors[1].dtype
         assert torch.equal(tensors[0].nan_to_num(nan=7), tensors[1].nan_to_num(nan=7)), b
     assert {path.name for path in (got_folder / "dump_tensor_data").iterdir()} == used
 

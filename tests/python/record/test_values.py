@@ -17,7 +17,7 @@ class Settings:
     weights: torch.Tensor
 
 
-@pytest.fixture()
+@pytest.fixture
 def describe(recording):
     """The descriptor of one value, by way of a function that takes anything."""
     import types
@@ -48,9 +48,14 @@ def describe(recording):
         (..., {"type": "ellipsis", "value": "..."}),
         (torch.Size([2, 3]), {"type": "torch.Size", "value": [2, 3]}),
         ((1, [2.0]), [{"type": "int", "value": 1}, [{"type": "float", "value": 2.0}]]),
-        ({"dtype": torch.float16, "device": "cpu", "x": None}, {
-            "dtype": {"type": "torch.dtype", "value": "torch.float16"},
-            "device": {"type": "torch.device", "value": "cpu"}, "x": None}),
+        (
+            {"dtype": torch.float16, "device": "cpu", "x": None},
+            {
+                "dtype": {"type": "torch.dtype", "value": "torch.float16"},
+                "device": {"type": "torch.device", "value": "cpu"},
+                "x": None,
+            },
+        ),
         (torch.float16, {"type": "torch.dtype", "value": "torch.float16"}),
         (torch.device("cpu"), {"type": "torch.device", "value": "cpu"}),
         (torch.channels_last, {"type": "torch.memory_format", "format": "channels_last"}),
@@ -59,20 +64,24 @@ def describe(recording):
         (object(), None),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_plain_values(describe, value, expected):
     assert describe(value) == expected
 
 
 def test_dataclass(describe):
     found = describe(Settings(0.5, torch.ones(2)))
-    assert found["rate"] == {"type": "float", "value": 0.5} and found["weights"]["Norm"] == pytest.approx(2**0.5)
+    assert found["rate"] == {"type": "float", "value": 0.5}
+    assert found["weights"]["Norm"] == pytest.approx(2**0.5)
 
 
 def test_numpy_array(describe):
     found = describe(np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::-1])
-    assert found["type"] == "numpy.ndarray" and found["dtype"] == "float32" and found["shape"] == [2, 3]
-    assert (found["Max"], found["Min"], found["Mean"]) == (5.0, 0.0, 2.5) and "requires_grad" not in found
+    assert found["type"] == "numpy.ndarray"
+    assert found["dtype"] == "float32"
+    assert found["shape"] == [2, 3]
+    assert (found["Max"], found["Min"], found["Mean"]) == (5.0, 0.0, 2.5)
+    assert "requires_grad" not in found
 
 
 def special_tensors():
@@ -89,7 +98,8 @@ def special_tensors():
 )
 def test_tensors_without_plain_memory(describe, name, tensor, kind):
     found = describe(tensor)
-    assert found["Max"] is None and found["dtype"] == str(tensor.dtype)
+    assert found["Max"] is None
+    assert found["dtype"] == str(tensor.dtype)
     assert kind is None or found["type"] == kind
 
 
@@ -99,7 +109,9 @@ def test_fake_tensor(describe):
     with FakeTensorMode():
         fake = torch.ones(3)
     found = describe(fake)
-    assert found["Max"] is None and "FakeTensor" in found["type"] and found["shape"] == [3]
+    assert found["Max"] is None
+    assert "FakeTensor" in found["type"]
+    assert found["shape"] == [3]
 
 
 class Tagged(torch.Tensor):
@@ -108,7 +120,8 @@ class Tagged(torch.Tensor):
 
 def test_unknown_subclass_is_measured_and_named(describe):
     found = describe(torch.ones(4).as_subclass(Tagged))
-    assert found["type"].endswith(".Tagged") and found["Norm"] == 2.0
+    assert found["type"].endswith(".Tagged")
+    assert found["Norm"] == 2.0
 
 
 def test_lazy_conjugate_and_negative(describe):
@@ -123,7 +136,9 @@ def test_float8(describe, dtype):
     if not hasattr(torch, dtype):
         pytest.skip(f"this torch has no {dtype}")
     found = describe(torch.ones(4).to(getattr(torch, dtype)), section={"summary_mode": "md5"})
-    assert found["Max"] is None and len(found["md5"]) == 8 and found["dtype"] == f"torch.{dtype}"
+    assert found["Max"] is None
+    assert len(found["md5"]) == 8
+    assert found["dtype"] == f"torch.{dtype}"
 
 
 def test_vmap_under_recording(recording):
