@@ -1,21 +1,34 @@
-"""Tensors on an accelerator: statistics stay there as small tensors and come to the host together; contents are copied
-through pinned memory on a stream of their own. Nothing here waits for the device before drain()."""
+"""Tensors on an accelerator. On a CUDA device the core measures them where they are. Elsewhere statistics stay on the
+device as small tensors and come to the host together. Contents are copied through pinned memory on a stream of their own.
+Nothing here waits for the device before drain()."""
 
+import ctypes
+import glob
+import os
 from array import array
 
 import torch
 
-from . import core
+from .. import _native
+from . import core, log
 
 _MANY_SLOTS = 16384  # statistics of so many tensors wait on the device at most
 _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
 _NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
-_16_BIT = (torch.float16, torch.bfloat16)
+_CUDA = 128  # VN_TENSOR_CUDA: two words more, the device and its stream
+_CUDA_DIMENSIONS = 8  # at most
+_STRIDED = torch.strided
+_native.lib.VnRecorderUseCuda.restype = ctypes.c_int32
+_native.lib.VnRecorderUseCuda.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+_native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = ctypes.c_uint64, ()
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 class DeviceStage:
     def __init__(self, recorder, config):
         self._recorder = recorder
+        self._cuda_dtypes = None  # a bit for each that the core can measure there; None: not asked yet
+        self._stores = config.task == "tensor" or bool(config.tensor_list)
         self._copies = config.task == "tensor" or config.summary_mode != "statistics" or bool(config.tensor_list)
         self._high = config.precision == "high"
         self._next_slot = 1
@@ -24,6 +37,25 @@ class DeviceStage:
         self._copying = []  # (slot, host copy, event)
         self._copying_bytes = 0
         self._streams = {}
+
+    def add_cuda(self, tensor, code, values, describer):
+        """Whether the core measures this tensor on its device. A few microseconds: nothing is launched from Python."""
+        dtypes = self._cuda_dtypes
+        if dtypes is None:
+            dtypes = self._cuda_dtypes = 0 if self._stores else _use_cuda(self._recorder)
+        if (
+            not dtypes >> code & 1
+            or tensor.layout is not _STRIDED
+            or tensor.is_neg()
+            or tensor.dim() > _CUDA_DIMENSIONS
+        ):
+            return False
+        num_bytes = values.num_bytes  # the host reads none of them
+        describer.add_words(tensor, code, values, _CUDA | core.REQUIRES_GRAD if tensor.requires_grad else _CUDA)
+        values.num_bytes = num_bytes
+        device = tensor.get_device()
+        values.words += (device, _raw_stream(device))
+        return True
 
     def text(self, tensor, values, describer):
         slot = self._next_slot
@@ -115,7 +147,11 @@ class DeviceStage:
         if stream is None:
             stream = self._streams[tensor.device] = torch.cuda.Stream(tensor.device)
         # The layout is kept: the core reads it in logical order.
-        host = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, pin_memory=True) if _is_dense(tensor) else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)  # fmt: skip
+        host = (
+            torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, pin_memory=True)
+            if _is_dense(tensor)
+            else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        )
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         with torch.cuda.stream(stream):
             host.copy_(tensor, non_blocking=True)
@@ -144,6 +180,9 @@ class DeviceStage:
 class HostStage:
     """For recordings that must look at the numbers at once: tensors are brought to the host as they come."""
 
+    def add_cuda(self, tensor, code, values, describer):
+        return False
+
     def text(self, tensor, values, describer):
         host = tensor.detach().cpu()
         values.keep.append(host)
@@ -158,6 +197,30 @@ class HostStage:
 
     def forget(self):
         pass
+
+
+def _use_cuda(recorder):
+    """The dtypes that the core can measure on CUDA devices, a bit for each; 0: none, so torch does it."""
+    if _raw_stream is None or torch.version.cuda is None:
+        return 0
+    path = _compiler_path()
+    try:
+        recorder._check(_native.lib.VnRecorderUseCuda(recorder._pointer, None if path is None else os.fsencode(path)))
+    except _native.VernierError as error:
+        log.warning(f"tensors on CUDA devices are measured by torch, which takes longer: {error}")
+        return 0
+    return _native.lib.VnCudaDtypes()
+
+
+def _compiler_path():
+    """CUDA's run-time compiler that torch came with."""
+    own = os.path.dirname(torch.__file__)
+    patterns = (
+        (own, "lib", "libnvrtc*.so*"),
+        (own, os.pardir, "nvidia", "*", "lib", "libnvrtc.so*"),
+    )
+    found = [path for pattern in patterns for path in sorted(glob.glob(os.path.join(*pattern)))]
+    return next((path for path in found if "builtins" not in os.path.basename(path)), None)
 
 
 def _is_dense(tensor):

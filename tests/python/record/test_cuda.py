@@ -211,8 +211,7 @@ def test_without_a_device_the_reason_is_given():
     if torch.cuda.is_available():
         pytest.skip("there is a device")
     recorder = core.Recorder()
-    library = _native.lib
-    device._use_cuda(recorder)  # does not raise
+    assert device._use_cuda(recorder) == 0
     with pytest.raises(_native.VernierError, match="driver|device|cuInit"):
-        recorder._check(library.VnRecorderUseCuda(recorder._pointer, None))
+        recorder._check(_native.lib.VnRecorderUseCuda(recorder._pointer, None))
     recorder.close()
