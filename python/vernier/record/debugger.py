@@ -16,7 +16,7 @@ class PrecisionDebugger:
     """Records what a model computes. One per process: the first construction decides, later ones return it.
 
     Call ``start(model)`` before the forward pass, ``stop()`` after what is to be recorded, ``step()`` at the end of
-    each iteration. ``config_path`` names a config.json (docs/record.md lists its keys); arguments given here win over it.
+    each iteration. ``config_path`` names a config.json (docs/record.md lists its keys); arguments given here win.
     """
 
     _instance = None

@@ -63,7 +63,7 @@ def describe(recording):
         (Pair(1, 2), {"first": {"type": "int", "value": 1}, "second": {"type": "int", "value": 2}}),
         (object(), None),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_plain_values(describe, value, expected):
     assert describe(value) == expected
