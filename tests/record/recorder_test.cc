@@ -246,7 +246,7 @@ TEST(Recorder, RefusesWhatItCannotWriteAndGoesOn) {
   Words negative = Floats(kOnes);
   negative.back() = -1;
   EXPECT_FALSE(recording->Put("A", "{\"a\":\x01}", negative, -1, kFinish, seen));
-  Words huge = Tensor(kOnes.data(), Dtype::kF32, {INT64_MAX, 8});
+  const Words huge = Tensor(kOnes.data(), Dtype::kF32, {INT64_MAX, 8}, {}, {8, 1});
   EXPECT_FALSE(recording->Put("A", "{\"a\":\x01}", huge, -1, kFinish, seen));
   Words deep = Floats(kOnes);
   deep[5] = 65;
