@@ -212,12 +212,12 @@ VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_
  * stored when it is to be stored. */
 VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
                                      size_t num_words);
-/* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler, NULL:
- * by its usual names. Fails with the reason where there is no driver, no compiler or no device. A tensor with
- * VN_TENSOR_CUDA has two more words behind its strides: the number of the device and the stream (CUstream). It
- * must have a dtype whose bit is set in VnCudaDtypes and 8 dimensions at most, and gets no file. It is measured
- * on that stream: the memory may change, or go, as soon as later work on the stream changes it. The numbers
- * arrive later; VnRecorderFlush waits for them. */
+/* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler,
+ * NULL: by its usual names. Fails with the reason where there is no driver, no compiler or no device. A
+ * tensor with VN_TENSOR_CUDA has two more words behind its strides: the number of the device and the stream
+ * (CUstream). It must have a dtype whose bit is set in VnCudaDtypes and 8 dimensions at most, and gets no
+ * file. It is measured on that stream: the memory may change, or go, as soon as later work on the stream
+ * changes it. The numbers arrive later; VnRecorderFlush waits for them. */
 VN_API VnStatus VnRecorderUseCuda(VnRecorder* recorder, const char* nvrtc_path);
 VN_API uint64_t VnCudaDtypes(void); /* bit i: the dtype with code i can be measured there */
 /* stop(): writes everything that was put, unfinished entries as they are, in the final order. */
