@@ -156,7 +156,7 @@ CudaMeter::CudaMeter(const cuda::Driver& driver, const RecorderOptions& options,
     : driver_(driver), options_(options), compiler_path_(std::move(compiler_path)), pending_(kRingSize) {}
 
 CudaMeter::~CudaMeter() {
-  (void)Wait();
+  WaitFor(launched_);
   for (auto& [ordinal, device] : devices_) {
     if (device.context == nullptr) continue;
     {
@@ -252,13 +252,15 @@ Result<std::shared_ptr<Slot>> CudaMeter::Measure(const TensorWords& tensor, Reco
 
 Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, const SummaryRequest& request,
                                const std::shared_ptr<Slot>& slot) {
-  const bool elsewhere = tensor.device != launch_device_ || tensor.stream != launch_stream_;
+  VN_ASSIGN_OR_RETURN(Device* const device, DeviceFor(tensor.device));
+  const bool elsewhere = device != launch_device_ || tensor.stream != launch_stream_;
   if (launch_.num_jobs == cuda::kMaxJobs || (launch_.num_jobs > 0 && elsewhere)) VN_RETURN_IF_ERROR(Launch());
-  if (next_ - arrived_ > kRingSize) {
-    VN_RETURN_IF_ERROR(Launch());
-    VN_RETURN_IF_ERROR(WaitFor(next_ - kRingSize));
+  if (next_ > kRingSize) {
+    const std::uint64_t before = next_ - kRingSize;  // in the same place
+    if (before >= next_ - launch_.num_jobs) VN_RETURN_IF_ERROR(Launch());
+    WaitFor(before);
   }
-  launch_device_ = tensor.device;
+  launch_device_ = device;
   launch_stream_ = tensor.stream;
   const std::uint64_t sequence = next_++, item_bytes = ItemBytes(*tensor.dtype);
   cuda::Job& job = launch_.jobs[launch_.num_jobs++];
@@ -288,22 +290,28 @@ Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, cons
   num_blocks_ += job.num_blocks;
 
   slot->sequence = sequence;
-  pending_[sequence % kRingSize] = {
-      slot,         *tensor.dtype, tensor.shape.empty(), tensor.Has(kNoStatistics),
-      false,        walk.repeat(), walk.num_elements(),  tensor.device,
-      tensor.stream};
+  Pending pending;
+  pending.slot = slot;
+  pending.dtype = *tensor.dtype;
+  pending.is_scalar = tensor.shape.empty();
+  pending.no_statistics = tensor.Has(kNoStatistics);
+  pending.repeat = walk.repeat();
+  pending.num_elements = walk.num_elements();
+  pending.context = device->context;
+  pending.stream = tensor.stream;
+  const std::scoped_lock lock(mutex_);
+  pending_[sequence % kRingSize] = std::move(pending);
   return Done{};
 }
 
 Result<Done> CudaMeter::Launch() {
   if (launch_.num_jobs == 0) return Done{};
-  Result<Done> result = [&]() -> Result<Done> {
-    VN_ASSIGN_OR_RETURN(Device* const device, DeviceFor(launch_device_));
-    return LaunchOn(*device);
-  }();
+  Result<Done> result = LaunchOn(*launch_device_);
   if (!result) LoseLaunched();
   launch_.num_jobs = 0;
   num_blocks_ = 0;
+  const std::scoped_lock lock(mutex_);
+  launched_ = next_ - 1;
   return result;
 }
 
@@ -328,6 +336,7 @@ Result<Done> CudaMeter::LaunchOn(Device& device) {
 }
 
 void CudaMeter::LoseLaunched() {
+  const std::scoped_lock lock(mutex_);
   for (unsigned i = 0; i < launch_.num_jobs; ++i) pending_[launch_.jobs[i].sequence % kRingSize].lost = true;
 }
 
@@ -345,8 +354,7 @@ void CudaMeter::Fill(Pending& pending, const cuda::Found& found) {
 }
 
 std::uint64_t CudaMeter::Poll() {
-  const std::uint64_t launched = next_ - launch_.num_jobs;
-  while (arrived_ + 1 < launched) {
+  while (arrived_ < launched_) {
     const std::uint64_t at = (arrived_ + 1) % kRingSize;
     const std::uint64_t sequence =
         std::atomic_ref<unsigned long long>(found_[at].sequence).load(std::memory_order_acquire);
@@ -357,40 +365,33 @@ std::uint64_t CudaMeter::Poll() {
   return arrived_;
 }
 
-Result<bool> CudaMeter::IsComing() {
+void CudaMeter::LoseWhatCannotCome() {
   const Pending& oldest = pending_[(arrived_ + 1) % kRingSize];
-  VN_ASSIGN_OR_RETURN(Device* const device, DeviceFor(oldest.device));
-  const Current current(driver_, device->context);
+  const Current current(driver_, oldest.context);
   const int status = driver_.QueryStream(reinterpret_cast<cuda::Stream>(oldest.stream));
-  if (status == cuda::kNotReady) return true;
-  if (status != kSuccess) return driver_.Failure("QueryStream", status);
-  return false;
+  const std::uint64_t before = arrived_;
+  // With all that was on its stream done, what is not here now never will be.
+  if (status == cuda::kNotReady || Poll() != before) return;
+  if (status != kSuccess && !failure_) failure_ = driver_.Failure("QueryStream", status);
+  const std::uint64_t last = status == kSuccess ? arrived_ + 1 : launched_;
+  for (std::uint64_t i = arrived_ + 1; i <= last; ++i) pending_[i % kRingSize].lost = true;
 }
 
-Result<Done> CudaMeter::WaitFor(std::uint64_t sequence) {
-  for (int looks = 1; Poll() < sequence; ++looks) {
-    if (looks % kLooksBeforeAsking == 0) {
-      const Result<bool> coming = IsComing();
-      // Everything on its stream is done; if it is not here now, it never will be.
-      if ((!coming || !*coming) && Poll() < sequence) {
-        const bool is_late = coming.has_value();
-        for (std::uint64_t i = arrived_ + 1; i < next_; ++i) {
-          if (!is_late || i == arrived_ + 1) pending_[i % kRingSize].lost = true;
-        }
-        if (!is_late) {
-          Poll();
-          return coming.error();
-        }
-      }
+void CudaMeter::WaitFor(std::uint64_t sequence) {
+  for (int looks = 1;; ++looks) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (Poll() >= sequence) return;
+      if (looks % kLooksBeforeAsking == 0) LoseWhatCannotCome();
     }
     std::this_thread::sleep_for(kLookAgain);
   }
-  return Done{};
 }
 
-Result<Done> CudaMeter::Wait() {
-  VN_RETURN_IF_ERROR(Launch());
-  return WaitFor(next_ - 1);
+Result<Done> CudaMeter::TakeFailure() {
+  const std::scoped_lock lock(mutex_);
+  if (!failure_) return Done{};
+  return *std::exchange(failure_, std::nullopt);
 }
 
 }  // namespace vernier

@@ -1,12 +1,14 @@
 // Measures tensors where they are, in the memory of NVIDIA's devices. Kernels go onto the stream the program
 // itself uses, so that they see each tensor as it is at that point; their numbers arrive in memory of the
-// host later, in any order, and nothing waits for them before Wait().
+// host later, in any order, and nothing here waits for them but WaitFor().
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,7 +22,7 @@
 
 namespace vernier {
 
-// Used by one thread at a time.
+// Used by one thread at a time, but for WaitFor().
 class CudaMeter {
  public:
   // Fails when there is no driver, no compiler or no device. `compiler_path` may be empty.
@@ -37,13 +39,11 @@ class CudaMeter {
   Result<std::shared_ptr<Slot>> Measure(const TensorWords& tensor, RecordTotals& totals);
   // Before the program may change what was handed over.
   Result<Done> Launch();
-  // Fills the slots whose numbers have arrived. Slots are numbered by Slot::sequence; every one up to the
-  // number that is given is filled.
-  std::uint64_t Poll();
-  // Until all have arrived, or cannot any more: those stay without numbers.
-  Result<Done> Wait();
-  // The same, for the numbers of this slot and those before it. REQUIRES: launched
-  Result<Done> WaitFor(std::uint64_t sequence);
+  // Fills every slot up to the one with this Slot::sequence, which was launched. Numbers that cannot arrive
+  // any more are null. Any thread may call this; until it has, a slot's numbers are nobody's to look at.
+  void WaitFor(std::uint64_t sequence);
+  // The first failure that cost numbers, told once.
+  Result<Done> TakeFailure();
   // Storages may get new numbers after this.
   void Forget() { known_.clear(); }
 
@@ -64,7 +64,8 @@ class CudaMeter {
     Dtype dtype{};
     bool is_scalar = false, no_statistics = false, lost = false;
     std::uint64_t repeat = 1, num_elements = 0;
-    std::int64_t device = 0, stream = 0;
+    cuda::Context context = nullptr;
+    std::int64_t stream = 0;
   };
   struct HashOfKey {
     std::size_t operator()(const MeasureCache::Key& key) const { return key.first; }
@@ -79,8 +80,9 @@ class CudaMeter {
   Result<Done> LaunchOn(Device& device);
   void LoseLaunched();
   void Fill(Pending& pending, const cuda::Found& found);
-  // Whether the oldest can still come.
-  Result<bool> IsComing();
+  // REQUIRES: mutex_ is held, for these
+  std::uint64_t Poll();
+  void LoseWhatCannotCome();
 
   const cuda::Driver& driver_;
   const RecorderOptions& options_;
@@ -88,12 +90,17 @@ class CudaMeter {
   std::map<std::int64_t, Device> devices_;
   cuda::Found* found_ = nullptr;  // a ring that kernels write to
   cuda::DevicePointer found_on_device_ = 0;
-  std::vector<Pending> pending_;          // beside it
-  std::uint64_t next_ = 1, arrived_ = 0;  // sequences
+  std::uint64_t next_ = 1;  // sequence
   cuda::Launch launch_{};
   unsigned num_blocks_ = 0;  // of launch_
-  std::int64_t launch_device_ = 0, launch_stream_ = 0;
+  Device* launch_device_ = nullptr;
+  std::int64_t launch_stream_ = 0;
   std::unordered_map<MeasureCache::Key, std::shared_ptr<Slot>, HashOfKey> known_;
+
+  std::mutex mutex_;              // of what follows
+  std::vector<Pending> pending_;  // beside found_
+  std::uint64_t launched_ = 0, arrived_ = 0;
+  std::optional<Error> failure_;
 };
 
 }  // namespace vernier

@@ -1,7 +1,7 @@
 #include "record/descriptor.h"
 
-#include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "read/json_cursor.h"
 #include "record/descriptor_style.h"
@@ -125,13 +125,11 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
   MeasureCache::Known known;
   if (tensor.Has(kCuda) && tensor.readable()) {
     VN_ASSIGN_OR_RETURN(slot, OnDevice(tensor));
-    if (stem != nullptr) VN_RETURN_IF_ERROR(cuda_->Wait());
-    if (slot->filled) {
-      known.measured = slot->measured;
-      slot = nullptr;
-    } else {
-      sequence_ = std::max(sequence_, slot->sequence);
+    if (stem != nullptr) {
+      VN_RETURN_IF_ERROR(cuda_->Launch());
+      cuda_->WaitFor(slot->sequence);
     }
+    if (stem != nullptr || slot->sequence == 0) known.measured = std::exchange(slot, nullptr)->measured;
   } else if (tensor.Has(kDeferred) && !tensor.Has(kNoData)) {
     slot = MakeSlot(tensor);
   } else {
@@ -139,6 +137,9 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
                         meter_.Measure(
                             tensor, files_, [&] { return stem != nullptr ? *stem : Stem(); }, totals_));
     not_finite_ |= known.measured.not_finite;
+    if (known.file != nullptr && entry_ != nullptr && stem == nullptr) {
+      known.file = &files_->NameWithin(entry_->name, *known.file, [&] { return Stem(); });
+    }
     if (known.file != nullptr && field_ != nullptr) field_->files.push_back(known.file);
   }
   const DescriptorStyle& style = StyleAt(depth);

@@ -42,8 +42,6 @@ class DescriptorWriter : public JsonIndenter::TensorWriter {
   Result<Done> WriteAlone(std::string_view stem, std::string& out);
 
   bool not_finite() const { return not_finite_; }
-  // The last of the numbers to come from a device; 0: none.
-  std::uint64_t sequence() const { return sequence_; }
 
  private:
   struct Texts;
@@ -65,7 +63,6 @@ class DescriptorWriter : public JsonIndenter::TensorWriter {
   Field* field_ = nullptr;
   const std::vector<PathPart>* path_ = nullptr;
   bool not_finite_ = false;
-  std::uint64_t sequence_ = 0;
 };
 
 }  // namespace vernier

@@ -77,8 +77,16 @@ void AppendTail(const Measured& measured, const StoredFile* file, SummaryMode mo
 bool IsComplete(const Entry& entry) {
   return std::all_of(entry.fields.begin(), entry.fields.end(), [](const Field& field) {
     return std::all_of(field.holes.begin(), field.holes.end(),
-                       [](const Hole& hole) { return hole.slot->filled; });
+                       [](const Hole& hole) { return hole.slot->sequence != 0 || hole.slot->filled; });
   });
+}
+
+std::uint64_t LastSequence(const Entry& entry) {
+  std::uint64_t last = 0;
+  for (const Field& field : entry.fields) {
+    for (const Hole& hole : field.holes) last = std::max(last, hole.slot->sequence);
+  }
+  return last;
 }
 
 void AppendValue(const Entry& entry, SummaryMode mode, std::string& out) {

@@ -62,8 +62,10 @@ void AppendSummary(const Measured& measured, SummaryMode mode, int depth, std::s
 void AppendTail(const Measured& measured, const StoredFile* file, SummaryMode mode, int depth,
                 std::string& out);
 
-// All slots it waits for are filled.
+// All slots it waits for are filled, but for those that a device fills.
 bool IsComplete(const Entry& entry);
+// Of the slots that a device fills, the last; 0: none.
+std::uint64_t LastSequence(const Entry& entry);
 // The value of the entry; slots that were never filled are null.
 void AppendValue(const Entry& entry, SummaryMode mode, std::string& out);
 // The fields of a value that AppendValue() made, without files and slots.

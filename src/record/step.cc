@@ -66,6 +66,35 @@ class Step::CommitJob : public Writer::Job {
   std::string value_;
 };
 
+// Waits for numbers of a device first: formatting and writing then take no time of the program that is
+// recorded.
+class Step::DeviceJob : public Writer::Job {
+ public:
+  DeviceJob(Step& step, Entry& entry, std::uint64_t sequence)
+      : step_(step), entry_(entry), sequence_(sequence) {
+    content_.whole = entry.whole;
+    if (entry.keep) {
+      content_.fields = entry.fields;
+    } else {
+      content_.fields = std::exchange(entry.fields, {});
+      entry.in_memory = false;
+    }
+  }
+  Result<Done> Run() override {
+    step_.shared_.cuda->WaitFor(sequence_);
+    std::string value;
+    AppendValue(content_, step_.shared_.options.summary, value);
+    VN_ASSIGN_OR_RETURN(entry_.range, step_.document_.Append(entry_.name, value));
+    return Done{};
+  }
+
+ private:
+  Step& step_;
+  Entry& entry_;
+  Entry content_;
+  std::uint64_t sequence_;
+};
+
 Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
   const bool has_tensors = shared.options.tensors || where.dump_data_dir.has_value();
   VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? where.folder / kTensorFolder : where.folder));
@@ -157,6 +186,7 @@ void Step::ReleaseFiles(Field& field) {
   for (StoredFile* file : field.files) files_->DropUser(*file);
   field.files.clear();
   for (Hole& hole : field.holes) {
+    if (hole.slot->sequence != 0) continue;  // not ours alone
     hole.slot->entry = nullptr;
     if (StoredFile* const file = std::exchange(hole.slot->file, nullptr)) files_->DropUser(*file);
   }
@@ -227,37 +257,11 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
   if (Result<Done> read = Read(entry, text, flags, descriptors); !read) {
     return In(entry.name, std::move(read).error());
   }
+  const Result<Done> launched = shared_.cuda != nullptr ? shared_.cuda->Launch() : Done{};
   if (descriptors.not_finite()) seen |= kSeenNotFinite;
   Apply(entry, flags);
   CommitIfComplete(entry);
-  return shared_.cuda != nullptr ? FromDevices(entry, descriptors.sequence()) : Done{};
-}
-
-// Numbers that a device will send; those that it has sent complete earlier entries.
-Result<Done> Step::FromDevices(Entry& entry, std::uint64_t sequence) {
-  if (sequence != 0) awaited_.push_back({sequence, &entry});
-  const Result<Done> launched = shared_.cuda->Launch();
-  CommitArrived();
   return launched;
-}
-
-void Step::CommitArrived() {
-  const std::uint64_t arrived = shared_.cuda->Poll();
-  for (; !awaited_.empty() && awaited_.front().sequence <= arrived; awaited_.pop_front()) {
-    Entry& entry = *awaited_.front().entry;
-    if (entry.open_at != Entry::kNotOpen) CommitIfComplete(entry);
-  }
-}
-
-Result<Done> Step::WaitForDevices() {
-  Result<Done> result = Done{};
-  while (!awaited_.empty()) {
-    if (Result<Done> waited = shared_.cuda->WaitFor(awaited_.front().sequence); !waited) {
-      result = std::move(waited);
-    }
-    CommitArrived();
-  }
-  return result;
 }
 
 void Step::CommitIfComplete(Entry& entry) {
@@ -280,11 +284,16 @@ void Step::Commit(Entry& entry) {
   open_[entry.open_at]->open_at = entry.open_at;
   open_.pop_back();
   entry.open_at = Entry::kNotOpen;
+  const std::uint64_t sequence = LastSequence(entry);
   value_.clear();
-  AppendValue(entry, shared_.options.summary, value_);
+  if (sequence == 0) AppendValue(entry, shared_.options.summary, value_);
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
+  if (sequence != 0) {
+    shared_.writer.Push(std::make_unique<DeviceJob>(*this, entry, sequence));
+    return;
+  }
   if (!entry.keep) ForgetFields(entry);
   if (!shared_.writer.idle()) {
     shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, value_));
@@ -368,7 +377,6 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
 }
 
 Result<Done> Step::Flush() {
-  const Result<Done> arrived = WaitForDevices();
   slots_.clear();  // what never came is null
   std::vector<Entry*> unfinished = open_;
   std::sort(unfinished.begin(), unfinished.end(), ByOrder);
@@ -380,7 +388,7 @@ Result<Done> Step::Flush() {
   document_.Rest();
   if (stopped()) return *stopped_;
   VN_RETURN_IF_ERROR(ordered);
-  VN_RETURN_IF_ERROR(arrived);
+  if (shared_.cuda != nullptr) VN_RETURN_IF_ERROR(shared_.cuda->TakeFailure());
   return beside;
 }
 

@@ -64,6 +64,7 @@ class Step {
 
  private:
   class CommitJob;
+  class DeviceJob;
   Step(RecorderShared& shared, RecordFolder where, Document document);
 
   Entry& EntryFor(std::string_view name);
@@ -76,9 +77,6 @@ class Step {
   void Open(Entry& entry);
   void Commit(Entry& entry);
   void CommitIfComplete(Entry& entry);
-  Result<Done> FromDevices(Entry& entry, std::uint64_t sequence);
-  void CommitArrived();
-  Result<Done> WaitForDevices();
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
   void Complete(std::int64_t number, Slot& slot);
   Result<Done> WriteInOrder();
@@ -97,11 +95,6 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory
   std::string value_;         // of the entry that is committed
   Slots slots_;
-  struct Awaited {
-    std::uint64_t sequence;
-    Entry* entry;
-  };
-  std::deque<Awaited> awaited_;  // numbers from devices, in their order
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // the file is, or holds what was replaced
   std::optional<Error> stopped_;

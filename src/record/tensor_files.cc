@@ -126,6 +126,51 @@ class TensorFiles::WriteJob : public Writer::Job {
   bool replaces_;
 };
 
+// The same file under another name; where the disk cannot do that, a copy.
+class TensorFiles::LinkJob : public Writer::Job {
+ public:
+  LinkJob(TensorFiles& files, std::string from, std::string to)
+      : files_(files), from_(std::move(from)), to_(std::move(to)) {}
+
+  Result<Done> Run() override {
+    const std::filesystem::path from = files_.folder_ / from_, to = files_.folder_ / to_;
+    unlink(to.c_str());
+    if (link(from.c_str(), to.c_str()) == 0) return Done{};
+    std::error_code problem;
+    std::filesystem::copy_file(from, to, problem);
+    return problem ? Result<Done>(ErrnoError(to, problem.value())) : Done{};
+  }
+
+ private:
+  TensorFiles& files_;
+  std::string from_, to_;
+};
+
+StoredFile& TensorFiles::NameWithin(std::string_view entry, StoredFile& file,
+                                    const std::function<std::string()>& stem) {
+  const std::string_view name = file.name;
+  if (!name.starts_with(entry) || name.size() <= entry.size() || name[entry.size()] != '.') return file;
+  std::string own = FileName(stem(), "");
+  if (own == name) return file;
+  if (StoredFile* const known = Find(own)) {
+    if (known->crc32 != file.crc32 || known->shape != file.shape || known->dtype != file.dtype) return file;
+    AddUser(*known);
+    DropUser(file);
+    return *known;
+  }
+  StoredFile& linked = files_.emplace_back();
+  linked.name = std::move(own);
+  linked.dtype = file.dtype;
+  linked.shape = file.shape;
+  linked.num_bytes = file.num_bytes;
+  linked.crc32 = file.crc32;
+  linked.num_users = 1;
+  by_name_.emplace(linked.name, &linked);
+  writer_.Push(std::make_unique<LinkJob>(*this, file.name, linked.name));
+  DropUser(file);
+  return linked;
+}
+
 StoredFile* TensorFiles::Find(std::string_view name) {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;

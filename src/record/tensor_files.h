@@ -58,6 +58,9 @@ class TensorFiles {
   // The file that holds these elements, with one user more: a new one, queued for writing, or an equal one.
   StoredFile& Store(std::string_view stem, Dtype dtype, std::span<const std::int64_t> shape,
                     std::uint32_t crc32, StagingPool::Buffer elements, RecordTotals& totals);
+  // A name that begins with `entry`'s stands for one value of it: when `file` is that of another value of the
+  // same entry, gives it a second name. Values of other entries may share it.
+  StoredFile& NameWithin(std::string_view entry, StoredFile& file, const std::function<std::string()>& stem);
   void AddUser(StoredFile& file) { ++file.num_users; }
   void DropUser(StoredFile& file) { --file.num_users; }
   StoredFile* Find(std::string_view name);
@@ -68,6 +71,7 @@ class TensorFiles {
 
  private:
   class WriteJob;
+  class LinkJob;
   StoredFile* FindEqual(const StoredFile& wanted, std::uint64_t content_key);
   bool HoldsSame(StoredFile& file, const StoredFile& wanted);
   std::string UnusedName(std::string_view stem, bool& replaces);
