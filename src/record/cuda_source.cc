@@ -174,7 +174,7 @@ template <class T> struct Tally {
   }
 };
 
-template <class T> __device__ void Measure(const Job& job, u64 begin, u64 end, Found& part) {
+template <class T> __device__ __noinline__ void Measure(const Job& job, u64 begin, u64 end, Found& part) {
   const unsigned per_vector = kVectorBytes / (unsigned)sizeof(T);
   const u64 num_whole = job.num_elements / per_vector;
   const unsigned rest = (unsigned)(job.num_elements % per_vector);

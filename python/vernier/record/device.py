@@ -17,7 +17,7 @@ _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
 _NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
 _CUDA = 128  # VN_TENSOR_CUDA: two words more, the device and its stream
 _CUDA_DIMENSIONS = 8  # at most
-_STRIDED = torch.strided
+_storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 _native.lib.VnRecorderUseCuda.restype = ctypes.c_int32
 _native.lib.VnRecorderUseCuda.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 _native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = ctypes.c_uint64, ()
@@ -43,18 +43,22 @@ class DeviceStage:
         dtypes = self._cuda_dtypes
         if dtypes is None:
             dtypes = self._cuda_dtypes = 0 if self._stores else _use_cuda(self._recorder)
-        if (
-            not dtypes >> code & 1
-            or tensor.layout is not _STRIDED
-            or tensor.is_neg()
-            or tensor.dim() > _CUDA_DIMENSIONS
-        ):
+        shape = tensor.shape
+        num_dimensions = len(shape)
+        if not dtypes >> code & 1 or tensor.is_neg() or num_dimensions > _CUDA_DIMENSIONS:
             return False
-        num_bytes = values.num_bytes  # the host reads none of them
-        describer.add_words(tensor, code, values, _CUDA | core.REQUIRES_GRAD if tensor.requires_grad else _CUDA)
-        values.num_bytes = num_bytes
+        try:
+            version = tensor._version
+            storage = _storage_of(tensor)
+            identity = storage._cdata
+            if identity not in describer.storages.references:
+                describer.storages.add(identity, storage)
+        except RuntimeError:  # inference tensors do not tell when they change
+            identity = version = 0
+        flags = _CUDA | core.REQUIRES_GRAD if tensor.requires_grad else _CUDA
         device = tensor.get_device()
-        values.words += (device, _raw_stream(device))
+        # Their size does not count: the host reads none of it, and a launch is too short to let other threads in.
+        values.words += (tensor.data_ptr(), identity, version, code, flags, num_dimensions, *shape, *tensor.stride(), device, _raw_stream(device))  # fmt: skip
         return True
 
     def text(self, tensor, values, describer):
