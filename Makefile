@@ -4,10 +4,14 @@ JOBS ?= $(shell nproc)
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help build test bench wheel lint fuzz clean
+.PHONY: help demo build test bench wheel lint fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: build ## record a small transformer twice, once with a planted fault, and find the fault
+	@scripts/venv demo
+	@scripts/demo
 
 build: ## build/vernier, and `import vernier` in .venv/bin/python
 	@scripts/setup build python
@@ -15,7 +19,7 @@ build: ## build/vernier, and `import vernier` in .venv/bin/python
 	@scripts/build release
 
 test: build ## everything CI runs: C++ tests, Python tests, a short run of each fuzzer
-	@scripts/setup fuzz
+	@scripts/setup fuzz test
 	@scripts/venv test
 	@scripts/test
 

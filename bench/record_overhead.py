@@ -3,8 +3,8 @@
     record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, md5 or tensor)
     record_overhead.py calls KIND                                      per-call cost on three 16-element tensors
 
-Prints one line of json. The model on the CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32,
-SGD; on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, without SGD.
+Prints one line of json. The model on the CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32
+and SGD; on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, without SGD.
 """
 
 import argparse

@@ -39,11 +39,14 @@ struct Row {
   std::uint64_t value_at : 40;     // where its value starts in the file
   std::uint64_t name_offset : 24;  // how far behind that its data_name starts; 0: not noted
   std::uint32_t record;
-  std::uint32_t suffix : 28;  // index of what follows the record's name
+  std::uint32_t suffix : 27;  // index of what follows the record's name
   std::uint32_t state : 2;
   std::uint32_t named_by_file : 1;  // the name comes from data_name
+  std::uint32_t maybe_shared : 1;   // while reading: data_name is not named after this record
   std::uint32_t bad : 1;            // stands for a whole record that cannot be read
 };
+
+static_assert(sizeof(Row) == 16);
 
 struct Record {
   std::string_view name;

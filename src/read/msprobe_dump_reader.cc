@@ -14,23 +14,24 @@ namespace vernier::msprobe {
 namespace {
 
 constexpr int kMaxDepth = 400;
-constexpr std::size_t kMaxSuffixes = std::size_t{1} << 28;
+constexpr std::size_t kMaxSuffixes = std::size_t{1} << 27;
 constexpr std::size_t kReleaseBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxNameOffset = (std::size_t{1} << 24) - 1;
 constexpr std::uint32_t kNotRead = ~std::uint32_t{0};
 
 struct PortKey {
   std::string_view key, base;
+  std::string_view file_base;  // as names of files have it
   PortState state;
   bool checked;
 };
 // In visiting order. "input" is checked only where "input_args" has nothing.
 constexpr PortKey kPortKeys[] = {
-    {"input_args", ".input", PortState::kInput, true},
-    {"input_kwargs", ".input", PortState::kInput, true},
-    {"input", ".input", PortState::kInput, true},
-    {"output", ".output", PortState::kOutput, true},
-    {"parameters", ".parameters", PortState::kParameters, false},
+    {"input_args", ".input", ".input", PortState::kInput, true},
+    {"input_kwargs", ".input", ".kwargs", PortState::kInput, true},
+    {"input", ".input", ".input", PortState::kInput, true},
+    {"output", ".output", ".output", PortState::kOutput, true},
+    {"parameters", ".parameters", ".parameters", PortState::kParameters, false},
 };
 
 // The last two components of a name tell which way a call went.
@@ -86,6 +87,7 @@ class DumpReader {
     });
     if (cursor.ok() && !cursor.AtEnd()) cursor.Fail("something follows the end");
     RestoreRecordOrder();
+    SettleSharedFiles();
     return dump_.torn_ ? nullptr : cursor.problem();
   }
 
@@ -151,6 +153,7 @@ class DumpReader {
     if (options_.check_values && IsDangerous(name))
       Refuse("api name contains special characters, please check!");
     path_.clear();
+    base_ = file_base_ = {};
     if (options_.kind == DumpKind::kDebug) {
       checked_ = false;
       Visit(cursor, PortState::kInput, 1, false);
@@ -205,7 +208,8 @@ class DumpReader {
 
   void VisitPort(JsonCursor& cursor, const PortKey& port, bool& has_args) {
     checked_ = options_.check_values && port.checked && !(has_args && port.key == "input");
-    path_ = port.base;
+    path_ = base_ = port.base;
+    file_base_ = port.file_base;
     const std::size_t num_before = found_.size(), begin = cursor.position();
     Visit(cursor, port.state, 1, false);
     if (port.key == "input_args") has_args = found_.size() > num_before || cursor.position() - begin > 2;
@@ -341,7 +345,10 @@ class DumpReader {
       if (checked_) Check(member, depth);
     }
     if (is_leaf) {
-      AddRow(start, state);
+      const bool foreign = named_by_file && !wraps_tensor && IsForeign(name_at);
+      foreign ? AddRowNamedLikeItsFile(start, state) : AddRow(start, state);
+      found_.back().maybe_shared = foreign ? 1 : 0;
+      any_foreign_ = any_foreign_ || foreign;
       found_.back().named_by_file = named_by_file ? 1 : 0;
       if (named_by_file && !wraps_tensor && name_at - start <= kMaxNameOffset)
         found_.back().name_offset = name_at - start;
@@ -349,6 +356,40 @@ class DumpReader {
       VisitMembers(cursor, members, state, depth);
     }
     spare_.push_back(std::move(members));
+  }
+
+  bool IsForeign(std::size_t name_at) {
+    const std::string_view file = JsonCursor(text_, name_at).TakeString(buffer_);
+    const std::string_view record = dump_.records_[record_].name;
+    return !(file.starts_with(record) && file.size() > record.size() && file[record.size()] == '.');
+  }
+
+  // With the name that a file of its own would give it.
+  void AddRowNamedLikeItsFile(std::size_t start, PortState state) {
+    std::string path =
+        path_.starts_with(base_) ? std::string(file_base_) + path_.substr(base_.size()) : path_;
+    path_.swap(path);
+    AddRow(start, state);
+    path_.swap(path);
+  }
+
+  // Equal tensors may be stored once: a file that is named after a value of another record of this dump is
+  // shared with it and says nothing about the name of this one.
+  void SettleSharedFiles() {
+    if (!any_foreign_) return;
+    for (Row& row : dump_.rows_) {
+      if (!row.maybe_shared) continue;
+      row.maybe_shared = 0;
+      const std::string_view file = JsonCursor(text_, row.value_at + row.name_offset).TakeString(buffer_);
+      if (row.name_offset != 0 && IsOfSomeRecord(file)) row.named_by_file = 0;
+    }
+  }
+
+  bool IsOfSomeRecord(std::string_view file) const {
+    for (std::size_t dot = file.find('.'); dot != std::string_view::npos; dot = file.find('.', dot + 1)) {
+      if (by_name_.contains(file.substr(0, dot))) return true;
+    }
+    return false;
   }
 
   bool WrapsNamedTensor(const Member& member) {
@@ -478,10 +519,11 @@ class DumpReader {
   std::unordered_map<std::string_view, std::uint32_t> by_name_, by_suffix_;
   std::vector<std::vector<Member>> spare_;
   std::vector<Row> found_;
-  std::string path_;
+  std::string path_, buffer_;
+  std::string_view base_, file_base_;  // of the port that is being read
   std::uint32_t record_ = kNotRead;
   std::size_t released_ = 0;
-  bool in_gradients_ = false, checked_ = false, out_of_order_ = false;
+  bool in_gradients_ = false, checked_ = false, out_of_order_ = false, any_foreign_ = false;
 };
 
 const char* ReadDump(Dump& dump, const DumpOptions& options) { return DumpReader(dump, options).Run(); }

@@ -48,6 +48,19 @@ TEST_F(MsprobeDump, TakesTheNameFromTheDataFile) {
   EXPECT_EQ(dump.Read(dump.rows()[0], arena_).data_name, "B.1.forward.input.7.pt");
 }
 
+TEST_F(MsprobeDump, AFileSharedWithAnotherRecordGivesNoName) {
+  const auto tensor = [](const std::string& file) {
+    return R"({"type":"torch.Tensor","dtype":"t","shape":[],"data_name":")" + file + R"("})";
+  };
+  const Dump dump = OpenData(R"("A.0.forward":{"input_args":[)" + tensor("B.1.forward.output.0.pt") +
+                             R"(],"input_kwargs":{"k":)" + tensor("B.1.forward.output.0.pt") +
+                             R"(},"output":[)" + tensor("A.0.forward.output.0.pt") +
+                             R"(]},"B.1.forward":{"output":[)" + tensor("B.1.forward.output.0.pt") + "]}");
+  EXPECT_EQ(Names(dump), (std::vector<std::string>{"A.0.forward.input.0", "A.0.forward.kwargs.k",
+                                                   "A.0.forward.output.0", "B.1.forward.output.0"}));
+  EXPECT_EQ(dump.Read(dump.rows()[0], arena_).data_name, "B.1.forward.output.0.pt");
+}
+
 TEST_F(MsprobeDump, VisitsPortsInOneOrderWhateverTheirOrderInTheFile) {
   const std::string args = R"("input_args":[null])", kwargs = R"("input_kwargs":{"k":null})",
                     input = R"("input":[null])", output = R"("output":[null,null])",

@@ -193,6 +193,13 @@ def test_tensor_files_and_dedup(recording, capsys):
     assert add["output"][0]["data_name"] == mul["input_args"][0]["data_name"] == mul["input_args"][1]["data_name"]
     assert dump.tensor(mul["input_args"][1]["data_name"]).tolist() == [2.0] * 1000
     assert len(os.listdir(dump.folder / "dump_tensor_data")) == 3
+    # Within one record a name stands for one value, so equal ones are two names of one file.
+    x = torch.ones(1000)
+    dump = recording.run(lambda: torch.mul(x, x), task="tensor")
+    names = [value["data_name"] for value in dump.data["Torch.mul.0.forward"]["input_args"]]
+    assert names == ["Torch.mul.0.forward.input.0.pt", "Torch.mul.0.forward.input.1.pt"]
+    files = [os.stat(dump.folder / "dump_tensor_data" / name) for name in names]
+    assert files[0].st_ino == files[1].st_ino
     assert "saved because they were stored already" in capsys.readouterr().out
     recording.run(body, task="tensor", dedup=False)
     assert len(os.listdir(dump.folder / "dump_tensor_data")) == 5
