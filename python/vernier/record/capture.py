@@ -100,6 +100,7 @@ class Capture:
         self.with_construct = config.extra_info and config.level in ("L0", "mix")
         self.forward_input = config.takes("forward") and config.takes("input")
         self.forward_output = config.takes("forward") and config.takes("output")
+        self._takes_both = self.forward_input and self.forward_output
         self.backward_input = config.takes("backward") and config.takes("input")
         self.backward_output = config.takes("backward") and config.takes("output")
         self.takes_backward = self.backward_input or self.backward_output
@@ -125,8 +126,11 @@ class Capture:
 
     # -- one API call
 
-    def call_api(self, family, api, prefix, function, args, kwargs):
-        """Calls ``function`` and records it. Whatever goes wrong on our side is reported, not raised."""
+    def call_api(self, family, api, prefix, function, args, kwargs, pure=False):
+        """Calls ``function`` and records it. Whatever goes wrong on our side is reported, not raised.
+
+        ``pure``: it leaves its arguments alone, so they may be handed over together with the result.
+        """
         local = self.local
         local.depth = 1
         try:
@@ -136,17 +140,25 @@ class Capture:
             if kept is None:
                 kept = self._decide(name, family, api, prefix)
             stack = None
+            together = pure and kept and self._takes_both and "out" not in kwargs
             try:
                 if self.with_stacks and (kept or self.with_construct):
                     stack = self.stacks.current()
-                if kept and self.forward_input:
+                if kept and self.forward_input and not together:
                     masked = MASKED_INPUTS.get(api, ()) if family == "Distributed" else ()
                     self._put_inputs(name, masked, args, kwargs, stack)
             except Exception as error:
                 self.failed(error)
-            result = function(*args, **kwargs)
             try:
-                if kept:
+                result = function(*args, **kwargs)
+            except BaseException:
+                if together:
+                    self._guarded(self._put_inputs, name, (), args, kwargs, stack)
+                raise
+            try:
+                if together:
+                    self._put_whole_call(name, args, kwargs, result, stack)
+                elif kept:
                     self._after_api(name, api, family, stack, args, kwargs, result)
                 if self.with_construct:
                     self.recorder.construct(name, self._parent_of_forward(stack))
@@ -255,10 +267,7 @@ class Capture:
         if call.kept and self.forward_output:
             values = Values()
             own = [(key, value) for key, value in module._parameters.items() if value is not None]
-            if isinstance(result, tuple) and not isinstance(result, torch.Size):
-                output = ",".join([self.describer.text(value, values) for value in result])
-            else:
-                output = self.describer.text(result, values)
+            output = self._output_text(result, values)
             parameters = ",".join([f"{json.dumps(key)}:{self.describer.text(value, values)}" for key, value in own])
             text = '{"output":[' + output + '],"parameters":{' + parameters + "}}"
             stack = None if self.forward_input else call.stack
@@ -271,23 +280,33 @@ class Capture:
 
     # -- puts
 
+    def _put_whole_call(self, name, args, kwargs, result, stack):
+        values = Values()
+        text = self._inputs_text(args, kwargs, values)
+        output = self._output_text(result, values)
+        self.put(name, "{" + text + ',"output":[' + output + "]}", values, stack, core.FINISH)
+
+    def _inputs_text(self, args, kwargs, values):
+        describer = self.describer
+        positional = ",".join([describer.text(value, values) for value in args])
+        keywords = ",".join([f'"{key}":{describer.keyed(key, value, values)}' for key, value in kwargs.items()])
+        return '"input_args":[' + positional + '],"input_kwargs":{' + keywords + "}"
+
+    def _output_text(self, result, values):
+        if isinstance(result, tuple) and not isinstance(result, torch.Size):
+            return ",".join([self.describer.text(value, values) for value in result])
+        return self.describer.text(result, values)
+
     def _put_inputs(self, name, masked, args, kwargs, stack, flags=0):
         values = Values()
-        describer = self.describer
         if masked:
             args = [None if i in masked else value for i, value in enumerate(args)]
             kwargs = {key: None if key in masked else value for key, value in kwargs.items()}
-        positional = ",".join([describer.text(value, values) for value in args])
-        keywords = ",".join([f'"{key}":{describer.keyed(key, value, values)}' for key, value in kwargs.items()])
-        self.put(name, '{"input_args":[' + positional + '],"input_kwargs":{' + keywords + "}}", values, stack, flags)
+        self.put(name, "{" + self._inputs_text(args, kwargs, values) + "}", values, stack, flags)
 
-    def put_output(self, name, result, flags, stack=None, after=""):
+    def put_output(self, name, result, flags, stack=None):
         values = Values()
-        if isinstance(result, tuple) and not isinstance(result, torch.Size):
-            text = ",".join([self.describer.text(value, values) for value in result])
-        else:
-            text = self.describer.text(result, values)
-        self.put(name, '{"output":[' + text + "]" + after + "}", values, stack, flags)
+        self.put(name, '{"output":[' + self._output_text(result, values) + "]}", values, stack, flags)
 
     def put(self, name, text, values, stack, flags):
         self.num_calls += 1

@@ -27,9 +27,11 @@ class ApiMode(TorchFunctionMode):
     def __init__(self, capture, tables):
         super().__init__()
         self._capture = capture
-        self._native = tables.native
+        self._native = {
+            function: (family, api, f"{family}.{api}", not api.endswith("_"))
+            for function, (family, api) in tables.native.items()
+        }
         self._namespaces = tables.namespaces
-        self._prefixes = {function: f"{family}.{api}" for function, (family, api) in tables.native.items()}
 
     def __torch_function__(self, func, types_, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -41,7 +43,8 @@ class ApiMode(TorchFunctionMode):
         except TypeError:  # not hashable
             found = None
         if found is not None:
-            return capture.call_api(found[0], found[1], self._prefixes[func], func, args, kwargs)
+            family, api, prefix, pure = found
+            return capture.call_api(family, api, prefix, func, args, kwargs, pure)
         if isinstance(func, types.FunctionType):
             return self._see_inside(func, args, kwargs)
         named = self._custom(func)
@@ -301,7 +304,8 @@ class Interposer:
                 return original(*args, **kwargs)
             finally:
                 local.depth = 0
-        return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs)
+        changes = name.startswith("__i") or name == "__setitem__"
+        return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, not changes)
 
     def _module_call(self):
         capture, names, original, mode = self._capture, self._names, self._original_call, self._mode
