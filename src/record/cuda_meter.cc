@@ -299,7 +299,6 @@ Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, cons
   pending.num_elements = walk.num_elements();
   pending.context = device->context;
   pending.stream = tensor.stream;
-  const std::scoped_lock lock(mutex_);
   pending_[sequence % kRingSize] = std::move(pending);
   return Done{};
 }
@@ -310,8 +309,7 @@ Result<Done> CudaMeter::Launch() {
   if (!result) LoseLaunched();
   launch_.num_jobs = 0;
   num_blocks_ = 0;
-  const std::scoped_lock lock(mutex_);
-  launched_ = next_ - 1;
+  launched_.store(next_ - 1, std::memory_order_release);
   return result;
 }
 
@@ -336,7 +334,6 @@ Result<Done> CudaMeter::LaunchOn(Device& device) {
 }
 
 void CudaMeter::LoseLaunched() {
-  const std::scoped_lock lock(mutex_);
   for (unsigned i = 0; i < launch_.num_jobs; ++i) pending_[launch_.jobs[i].sequence % kRingSize].lost = true;
 }
 
@@ -354,15 +351,17 @@ void CudaMeter::Fill(Pending& pending, const cuda::Found& found) {
 }
 
 std::uint64_t CudaMeter::Poll() {
-  while (arrived_ < launched_) {
-    const std::uint64_t at = (arrived_ + 1) % kRingSize;
+  const std::uint64_t launched = launched_.load(std::memory_order_acquire);
+  std::uint64_t arrived = arrived_.load(std::memory_order_relaxed);
+  while (arrived < launched) {
+    const std::uint64_t at = (arrived + 1) % kRingSize;
     const std::uint64_t sequence =
         std::atomic_ref<unsigned long long>(found_[at].sequence).load(std::memory_order_acquire);
-    if (sequence != arrived_ + 1 && !pending_[at].lost) break;
+    if (sequence != arrived + 1 && !pending_[at].lost) break;
     Fill(pending_[at], found_[at]);
-    ++arrived_;
+    arrived_.store(++arrived, std::memory_order_release);
   }
-  return arrived_;
+  return arrived;
 }
 
 void CudaMeter::LoseWhatCannotCome() {
@@ -373,11 +372,12 @@ void CudaMeter::LoseWhatCannotCome() {
   // With all that was on its stream done, what is not here now never will be.
   if (status == cuda::kNotReady || Poll() != before) return;
   if (status != kSuccess && !failure_) failure_ = driver_.Failure("QueryStream", status);
-  const std::uint64_t last = status == kSuccess ? arrived_ + 1 : launched_;
-  for (std::uint64_t i = arrived_ + 1; i <= last; ++i) pending_[i % kRingSize].lost = true;
+  const std::uint64_t last = status == kSuccess ? before + 1 : launched_.load();
+  for (std::uint64_t i = before + 1; i <= last; ++i) pending_[i % kRingSize].lost = true;
 }
 
 void CudaMeter::WaitFor(std::uint64_t sequence) {
+  if (arrived_.load(std::memory_order_acquire) >= sequence) return;
   for (int looks = 1;; ++looks) {
     {
       const std::scoped_lock lock(mutex_);

@@ -3,6 +3,7 @@
 // host later, in any order, and nothing here waits for them but WaitFor().
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -97,9 +98,11 @@ class CudaMeter {
   std::int64_t launch_stream_ = 0;
   std::unordered_map<MeasureCache::Key, std::shared_ptr<Slot>, HashOfKey> known_;
 
-  std::mutex mutex_;              // of what follows
+  // Those who add and those who wait share these without a lock, which would make one wait for the other: a
+  // place of the ring belongs to the one until it is launched, and to the other until it has arrived.
   std::vector<Pending> pending_;  // beside found_
-  std::uint64_t launched_ = 0, arrived_ = 0;
+  std::atomic<std::uint64_t> launched_{0}, arrived_{0};
+  std::mutex mutex_;  // of those who wait
   std::optional<Error> failure_;
 };
 

@@ -172,6 +172,16 @@ template <class T> struct Tally {
       if (i < (int)count) AddOne(words, i);
     }
   }
+  // Into the first thread of each warp.
+  __device__ __forceinline__ void JoinWarp() {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+      sum += __shfl_down_sync(0xFFFFFFFFu, sum, distance);
+      sum_sq += __shfl_down_sync(0xFFFFFFFFu, sum_sq, distance);
+      low = Lower(low, __shfl_down_sync(0xFFFFFFFFu, low, distance));
+      high = Higher(high, __shfl_down_sync(0xFFFFFFFFu, high, distance));
+    }
+  }
 };
 
 template <class T> __device__ __noinline__ void Measure(const Job& job, u64 begin, u64 end, Found& part) {
@@ -193,6 +203,7 @@ template <class T> __device__ __noinline__ void Measure(const Job& job, u64 begi
   }
   for (; at < stop; at += kNumThreads) tally.Add(LoadAny(job, at, num_whole));
   if (rest != 0 && at == num_whole && at < end) tally.AddSome(Gather(job, num_whole), rest);
+  tally.JoinWarp();
   part.low = BitsOf(tally.low);
   part.high = BitsOf(tally.high);
   part.sum = tally.sum;
@@ -274,8 +285,23 @@ __device__ void Join(bool whole_numbers, Found& into, const Found& next) {
   into.digest ^= next.digest;
 }
 
-__device__ void JoinThreads(bool whole_numbers, Found& part) {
+__device__ u64 XorWarp(u64 digest) {
+  for (int distance = 16; distance > 0; distance /= 2) digest ^= __shfl_down_sync(0xFFFFFFFFu, digest, distance);
+  return digest;
+}
+
+// From the first thread of each warp into the first of all.
+__device__ void JoinWarps(bool whole_numbers, Found& part) {
   __shared__ Found warps[kNumThreads / 32];
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = part;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int i = 1; i < kNumThreads / 32; ++i) Join(whole_numbers, part, warps[i]);
+  }
+}
+
+__device__ void JoinThreads(bool whole_numbers, Found& part) {
   for (int distance = 16; distance > 0; distance /= 2) {
     Found next;
     next.sum = __shfl_down_sync(0xFFFFFFFFu, part.sum, distance);
@@ -285,12 +311,8 @@ __device__ void JoinThreads(bool whole_numbers, Found& part) {
     next.digest = __shfl_down_sync(0xFFFFFFFFu, part.digest, distance);
     Join(whole_numbers, part, next);
   }
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = part;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int i = 1; i < kNumThreads / 32; ++i) Join(whole_numbers, part, warps[i]);
-  }
-  __syncthreads();
+  __syncthreads();  // the place of the warps was used before
+  JoinWarps(whole_numbers, part);
 }
 
 __device__ Found Nothing(bool whole_numbers) {
@@ -337,7 +359,8 @@ extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(cons
   if (job.wanted & kXor64) part.digest = Xor64(job, begin, end, num_whole);
   const CrcTables& tables = *(const CrcTables*)launch.tables;
   if (job.wanted & kCrc32) part.digest = Crc32(job, tables, begin, end, num_whole);
-  JoinThreads(whole_numbers, part);
+  if (job.wanted & (kXor64 | kCrc32)) part.digest = XorWarp(part.digest);
+  JoinWarps(whole_numbers, part);
   if (threadIdx.x == 0 && (job.wanted & kCrc32)) {
     const u64 padded_end = begin + (end - begin + kNumThreads - 1) / kNumThreads * kNumThreads;
     const long long bytes_behind = (long long)(job.num_elements * job.item_bytes) - (long long)(padded_end * kVectorBytes);
@@ -358,15 +381,22 @@ extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(cons
   if (!is_last) return;
   __threadfence();
   Found all = Nothing(whole_numbers);
-  for (unsigned i = threadIdx.x; i < job.num_blocks; i += kNumThreads) {
-    Found next;
-    next.sum = __ldcg(&parts[i].sum);
-    next.sum_sq = __ldcg(&parts[i].sum_sq);
-    next.low = __ldcg(&parts[i].low);
-    next.high = __ldcg(&parts[i].high);
-    next.digest = __ldcg(&parts[i].digest);
-    Join(whole_numbers, all, next);
+  // All loads before the first sum: they take longest.
+  Found others[(kMaxBlocks + kNumThreads - 1) / kNumThreads];
+#pragma unroll
+  for (unsigned i = 0; i < sizeof(others) / sizeof(Found); ++i) {
+    others[i] = all;
+    const unsigned at = threadIdx.x + i * kNumThreads;
+    if (at < job.num_blocks) {
+      others[i].sum = __ldcg(&parts[at].sum);
+      others[i].sum_sq = __ldcg(&parts[at].sum_sq);
+      others[i].low = __ldcg(&parts[at].low);
+      others[i].high = __ldcg(&parts[at].high);
+      others[i].digest = __ldcg(&parts[at].digest);
+    }
   }
+#pragma unroll
+  for (unsigned i = 0; i < sizeof(others) / sizeof(Found); ++i) Join(whole_numbers, all, others[i]);
   JoinThreads(whole_numbers, all);
   if (threadIdx.x == 0) Publish(job, whole_numbers, all);
 }

@@ -291,7 +291,7 @@ void Step::Commit(Entry& entry) {
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
   if (sequence != 0) {
-    shared_.writer.Push(std::make_unique<DeviceJob>(*this, entry, sequence));
+    shared_.writer.PushUnhurried(std::make_unique<DeviceJob>(*this, entry, sequence));
     return;
   }
   if (!entry.keep) ForgetFields(entry);
