@@ -12,6 +12,7 @@ using cuda::kSuccess;
 
 constexpr std::uint64_t kRingSize = 1 << 13;
 constexpr std::uint64_t kVectorsPerThread = 4;  // fewer are not worth another block
+constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 25;
 constexpr unsigned kPortable = 1, kMapped = 2;
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;
 constexpr std::chrono::microseconds kLookAgain{20};
@@ -179,7 +180,7 @@ CudaMeter::~CudaMeter() {
 
 Result<CudaMeter::Device*> CudaMeter::DeviceFor(std::int64_t ordinal) {
   Device& device = devices_[ordinal];
-  if (device.function == nullptr) VN_RETURN_IF_ERROR(Prepare(ordinal, device));
+  if (device.measure == nullptr) VN_RETURN_IF_ERROR(Prepare(ordinal, device));
   return &device;
 }
 
@@ -204,7 +205,8 @@ Result<Done> CudaMeter::Prepare(std::int64_t ordinal, Device& device) {
   if (device.tables == 0) VN_RETURN_IF_CUDA_FAILS(Allocate, &device.tables, sizeof tables);
   VN_RETURN_IF_CUDA_FAILS(CopyToDevice, device.tables, &tables, sizeof tables);
   if (device.module == nullptr) VN_RETURN_IF_CUDA_FAILS(LoadModule, &device.module, code->c_str());
-  VN_RETURN_IF_CUDA_FAILS(GetFunction, &device.function, device.module, "VernierMeasure");
+  VN_RETURN_IF_CUDA_FAILS(GetFunction, &device.measure_few, device.module, "VernierMeasureFew");
+  VN_RETURN_IF_CUDA_FAILS(GetFunction, &device.measure, device.module, "VernierMeasure");
   return Done{};
 }
 
@@ -282,7 +284,10 @@ Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, cons
   const std::uint64_t num_vectors = (job.num_elements + per_vector - 1) / per_vector;
   constexpr std::uint64_t kFewest = kVectorsPerThread * cuda::kNumThreads;
   const auto divide_up = [](std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; };
-  const std::uint64_t wanted = std::min<std::uint64_t>(divide_up(num_vectors, kFewest), cuda::kMaxBlocks);
+  // Joining blocks takes time too: all of them only where that is short beside the reading.
+  const bool is_large = num_vectors * cuda::kVectorBytes > kLargeBytes;
+  const std::uint64_t most = is_large ? cuda::kMaxBlocks : cuda::kMaxBlocks / 2;
+  const std::uint64_t wanted = std::min(divide_up(num_vectors, kFewest), most);
   // Whole turns of all threads, as many as of loads that are under way at once.
   job.vectors_per_block = divide_up(divide_up(num_vectors, wanted), cuda::kNumThreads) * cuda::kNumThreads;
   job.num_blocks = static_cast<unsigned>(divide_up(num_vectors, job.vectors_per_block));
@@ -324,12 +329,12 @@ Result<Done> CudaMeter::LaunchOn(Device& device) {
     return Done{};
   }
   VN_ASSIGN_OR_RETURN(const OnStream* const memory, StreamFor(device, launch_stream_));
-  launch_.parts = memory->parts;
-  launch_.counters = memory->counters;
-  launch_.tables = device.tables;
+  launch_.memory = {memory->parts, memory->counters, device.tables};
+  // The same bytes, as far as the kernel for few reads them.
+  const cuda::Function kernel = launch_.num_jobs <= cuda::kFewJobs ? device.measure_few : device.measure;
   void* arguments[] = {&launch_};
-  VN_RETURN_IF_CUDA_FAILS(LaunchKernel, device.function, num_blocks_, 1, 1, cuda::kNumThreads, 1, 1, 0,
-                          stream, arguments, nullptr);
+  VN_RETURN_IF_CUDA_FAILS(LaunchKernel, kernel, num_blocks_, 1, 1, cuda::kNumThreads, 1, 1, 0, stream,
+                          arguments, nullptr);
   return Done{};
 }
 

@@ -55,7 +55,7 @@ class CudaMeter {
   struct Device {
     cuda::Context context = nullptr;
     cuda::Module module = nullptr;
-    cuda::Function function = nullptr;
+    cuda::Function measure = nullptr, measure_few = nullptr;
     cuda::DevicePointer tables = 0;
     std::map<std::int64_t, OnStream> streams;
   };
@@ -92,7 +92,7 @@ class CudaMeter {
   cuda::Found* found_ = nullptr;  // a ring that kernels write to
   cuda::DevicePointer found_on_device_ = 0;
   std::uint64_t next_ = 1;  // sequence
-  cuda::Launch launch_{};
+  cuda::Launch<cuda::kMaxJobs> launch_{};
   unsigned num_blocks_ = 0;  // of launch_
   Device* launch_device_ = nullptr;
   std::int64_t launch_stream_ = 0;

@@ -11,7 +11,7 @@ namespace vernier::cuda {
 
 // clang-format off
 VN_ALSO_AS_TEXT(kSharedTypes,
-enum { kMaxAxes = 8, kMaxJobs = 16, kNumThreads = 256, kMaxBlocks = 528, kVectorBytes = 16 };
+enum { kMaxAxes = 8, kMaxJobs = 16, kFewJobs = 3, kNumThreads = 256, kMaxBlocks = 528, kVectorBytes = 16 };
 enum Wanted { kStatistics = 1, kCrc32 = 2, kXor64 = 4 };
 enum Layout { kOneRun, kRunsOfVectors, kScattered };
 enum Kind { kF64, kF32, kF16, kBF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
@@ -36,10 +36,11 @@ struct Job {
   Axis axes[kMaxAxes];
 };
 
-struct Launch {
-  Job jobs[kMaxJobs];
-  unsigned long long parts, counters, tables;
+struct Memory { unsigned long long parts, counters, tables; };
+template <int kNumJobs> struct Launch {
+  Memory memory;
   unsigned num_jobs, unused;
+  Job jobs[kNumJobs];
 };
 
 struct CrcTables {
@@ -88,7 +89,8 @@ VN_ON_DEVICE unsigned CrcTimesTable(const unsigned (&table)[4][256], unsigned va
 unsigned CrcOfRest(const CrcTables& tables, unsigned long long num_bytes, unsigned rest);
 const CrcTables& TablesForCrc();
 
-// The whole program for the device's compiler, with the kernel "VernierMeasure".
+// The whole program for the device's compiler. Its kernels are "VernierMeasure" and, for at most kFewJobs jobs,
+// "VernierMeasureFew": what is handed to a kernel takes time to copy.
 const char* KernelSource();
 
 }  // namespace vernier::cuda

@@ -74,7 +74,7 @@ __device__ __noinline__ uint4 Gather(const Job& job, u64 vector) {
 }
 
 __device__ __forceinline__ uint4 LoadRun(const Job& job, u64 vector) {
-  return __ldg((const uint4*)job.data + vector);
+  return __ldcs((const uint4*)job.data + vector);
 }
 
 __device__ __forceinline__ uint4 LoadAny(const Job& job, u64 vector, u64 num_whole) {
@@ -342,11 +342,11 @@ __device__ void Publish(const Job& job, bool whole_numbers, const Found& found) 
   to->sequence = job.sequence;
 }
 
-extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(const __grid_constant__ Launch launch) {
+__device__ __forceinline__ void Run(const Job* jobs, unsigned num_jobs, const Memory& memory) {
   __shared__ bool is_last;
   unsigned number = 0;
-  while (number + 1 < launch.num_jobs && blockIdx.x >= launch.jobs[number + 1].first_block) ++number;
-  const Job& job = launch.jobs[number];
+  while (number + 1 < num_jobs && blockIdx.x >= jobs[number + 1].first_block) ++number;
+  const Job& job = jobs[number];
   const unsigned block = blockIdx.x - job.first_block;
   const unsigned per_vector = kVectorBytes / job.item_bytes;
   const u64 num_vectors = (job.num_elements + per_vector - 1) / per_vector;
@@ -357,7 +357,7 @@ extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(cons
   Found part = Nothing(whole_numbers);
   if (job.wanted & kStatistics) MeasureKind(job, begin, end, part);
   if (job.wanted & kXor64) part.digest = Xor64(job, begin, end, num_whole);
-  const CrcTables& tables = *(const CrcTables*)launch.tables;
+  const CrcTables& tables = *(const CrcTables*)memory.tables;
   if (job.wanted & kCrc32) part.digest = Crc32(job, tables, begin, end, num_whole);
   if (job.wanted & (kXor64 | kCrc32)) part.digest = XorWarp(part.digest);
   JoinWarps(whole_numbers, part);
@@ -370,12 +370,12 @@ extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(cons
     if (threadIdx.x == 0) Publish(job, whole_numbers, part);
     return;
   }
-  Found* const parts = (Found*)launch.parts + job.first_block;
+  Found* const parts = (Found*)memory.parts + job.first_block;
   if (threadIdx.x == 0) {
     parts[block] = part;
     __threadfence();
     // Counts around, so that it is zero again for the next launch.
-    is_last = atomicInc((unsigned*)launch.counters + number, job.num_blocks - 1) == job.num_blocks - 1;
+    is_last = atomicInc((unsigned*)memory.counters + number, job.num_blocks - 1) == job.num_blocks - 1;
   }
   __syncthreads();
   if (!is_last) return;
@@ -399,6 +399,14 @@ extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(cons
   for (unsigned i = 0; i < sizeof(others) / sizeof(Found); ++i) Join(whole_numbers, all, others[i]);
   JoinThreads(whole_numbers, all);
   if (threadIdx.x == 0) Publish(job, whole_numbers, all);
+}
+
+extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasure(const __grid_constant__ Launch<kMaxJobs> launch) {
+  Run(launch.jobs, launch.num_jobs, launch.memory);
+}
+
+extern "C" __global__ void __launch_bounds__(kNumThreads, 4) VernierMeasureFew(const __grid_constant__ Launch<kFewJobs> launch) {
+  Run(launch.jobs, launch.num_jobs, launch.memory);
 }
 )cuda";
 

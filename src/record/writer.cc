@@ -39,7 +39,7 @@ void Writer::Push(std::unique_ptr<Job> job) {
   {
     const std::scoped_lock lock(mutex_);
     Add(std::move(job));
-    wake = sleeping_;
+    wake = std::exchange(sleeping_, false);
   }
   if (wake) has_work_.notify_one();
 }
@@ -49,7 +49,7 @@ void Writer::PushUnhurried(std::unique_ptr<Job> job) {
   {
     const std::scoped_lock lock(mutex_);
     Add(std::move(job));
-    wake = sleeping_ && jobs_.size() >= kManyJobs;
+    wake = jobs_.size() >= kManyJobs && std::exchange(sleeping_, false);
   }
   if (wake) has_work_.notify_one();
 }
