@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr int kFieldDepth = 3, kWholeDepth = 2;
 constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64;
 // The files beside the document are written whole, so not often: a twentieth of the time at most.
 constexpr std::uint64_t kLookEveryCommits = 64;
+constexpr std::size_t kManyWaiting = 1024;
 constexpr std::chrono::milliseconds kSideFilesEvery{1000};
 constexpr int kSideFilesShare = 20;
 
@@ -266,8 +268,23 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
 
 void Step::CommitIfComplete(Entry& entry) {
   if (!entry.finished || entry.open_at == Entry::kNotOpen || !IsComplete(entry)) return;
-  Commit(entry);
+  if (LastSequence(entry) == 0) {
+    Commit(entry, /*wait=*/true);
+  } else if (++num_waiting_ >= kManyWaiting) {
+    CommitWaiting();
+  }
   WriteSideFilesNowAndThen();
+}
+
+// Records whose numbers are on a device are handed to the writer together, because each time costs as much as
+// making the record.
+void Step::CommitWaiting() {
+  num_waiting_ = 0;
+  std::vector<Entry*> finished;
+  std::copy_if(open_.begin(), open_.end(), std::back_inserter(finished),
+               [](const Entry* entry) { return entry->finished && IsComplete(*entry); });
+  std::sort(finished.begin(), finished.end(), ByOrder);
+  for (Entry* entry : finished) Commit(*entry, /*wait=*/false);
 }
 
 void Step::Open(Entry& entry) {
@@ -276,8 +293,8 @@ void Step::Open(Entry& entry) {
   open_.push_back(&entry);
 }
 
-// REQUIRES: the entry is open
-void Step::Commit(Entry& entry) {
+// `wait`: for numbers from a device, or let the writer do that. REQUIRES: the entry is open
+void Step::Commit(Entry& entry, bool wait) {
   if (stopped()) return;
   // With deferred tensors a whole step may be open: the last one takes its place.
   open_[entry.open_at] = open_.back();
@@ -285,15 +302,16 @@ void Step::Commit(Entry& entry) {
   open_.pop_back();
   entry.open_at = Entry::kNotOpen;
   const std::uint64_t sequence = LastSequence(entry);
-  value_.clear();
-  if (sequence == 0) AppendValue(entry, shared_.options.summary, value_);
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
-  if (sequence != 0) {
+  if (sequence != 0 && !wait) {
     shared_.writer.PushUnhurried(std::make_unique<DeviceJob>(*this, entry, sequence));
     return;
   }
+  if (sequence != 0) shared_.cuda->WaitFor(sequence);
+  value_.clear();
+  AppendValue(entry, shared_.options.summary, value_);
   if (!entry.keep) ForgetFields(entry);
   if (!shared_.writer.idle()) {
     shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, value_));
@@ -380,7 +398,8 @@ Result<Done> Step::Flush() {
   slots_.clear();  // what never came is null
   std::vector<Entry*> unfinished = open_;
   std::sort(unfinished.begin(), unfinished.end(), ByOrder);
-  for (Entry* entry : unfinished) Commit(*entry);
+  for (Entry* entry : unfinished) Commit(*entry, /*wait=*/true);
+  num_waiting_ = 0;
   shared_.writer.Drain();
   if (files_ && !stopped()) files_->RemoveUnused();
   const Result<Done> ordered = WriteInOrder();

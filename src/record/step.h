@@ -75,7 +75,8 @@ class Step {
   void Apply(Entry& entry, std::uint32_t flags);
   void ReleaseFiles(Field& field);
   void Open(Entry& entry);
-  void Commit(Entry& entry);
+  void Commit(Entry& entry, bool wait);
+  void CommitWaiting();
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
   void Complete(std::int64_t number, Slot& slot);
@@ -104,6 +105,7 @@ class Step {
   ConstructFile construct_file_;
   bool stack_changed_ = false, construct_changed_ = false;
   std::uint64_t num_commits_ = 0;
+  std::size_t num_waiting_ = 0;  // finished, for numbers of a device
   std::chrono::steady_clock::time_point side_files_due_;
 };
 
