@@ -6,6 +6,7 @@ What releases of torch do differently (float16 sums that overflow) is not in her
 
 dtype, shape (dots between sizes, - for a scalar), bytes in hex, Max, Min, Mean, Norm (- where there is none), CRC-32.
 """
+
 import math
 import zlib
 
@@ -16,7 +17,7 @@ INF, NAN = math.inf, math.nan
 
 def describe(tensor):
     flat = tensor.contiguous()
-    raw = bytes(flat.reshape(-1).view(torch.uint8).tolist()) if flat.dim() else bytes(flat.reshape(1).view(torch.uint8).tolist())
+    raw = bytes(flat.reshape(-1).view(torch.uint8).tolist())
     numbers = ["-"] * 4
     if tensor.dtype == torch.bool:
         numbers[:2] = [str(tensor.any().item()).lower(), str(tensor.all().item()).lower()]
@@ -30,7 +31,7 @@ def describe(tensor):
         if tensor.dtype in (torch.float32, torch.float16, torch.bfloat16):
             numbers[2:] = [repr(tensor.mean().item()), repr(tensor.norm().item())]
     shape = ".".join(map(str, tensor.shape)) or "-"
-    print(str(tensor.dtype)[6:], shape, raw.hex(), *numbers, "%08x" % zlib.crc32(raw))
+    print(str(tensor.dtype)[6:], shape, raw.hex(), *numbers, f"{zlib.crc32(raw):08x}")
 
 
 def main():
@@ -39,8 +40,18 @@ def main():
     for dtype in floats:
         for shape in ((1,), (2,), (7,), (16,), (3, 5), (33,), (2, 3, 11)):
             describe((torch.randn(shape) * 3 + 0.5).to(dtype))
-        for values in ([1, INF, 2], [1, -INF, 2], [INF, -INF], [NAN, 1], [NAN, INF, -INF], [INF], [0.0, 0.0],
-                       [-0.0], [1e-3] * 20, [300.0, 400.0]):
+        for values in (
+            [1, INF, 2],
+            [1, -INF, 2],
+            [INF, -INF],
+            [NAN, 1],
+            [NAN, INF, -INF],
+            [INF],
+            [0.0, 0.0],
+            [-0.0],
+            [1e-3] * 20,
+            [300.0, 400.0],
+        ):
             describe(torch.tensor(values).to(dtype))
         for value in (-1.25, 0.1, NAN, -INF):
             describe(torch.tensor(value).to(dtype))
