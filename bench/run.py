@@ -227,8 +227,40 @@ def ranks(folder, small):
     yield what, f"{times[2]:.3f} s", ratio + ("give the same bytes" if same else "DIFFER"), "the same bytes"
 
 
+RECORDING_GOALS = {
+    "L0": {"statistics": 1.06, "md5": 1.10, "tensor": 1.4},
+    "L1": {"statistics": 1.12, "md5": 1.20, "tensor": 1.6},
+    "mix": {"statistics": 1.18, "md5": 1.30, "tensor": 1.9},
+}
+
+
+def overhead(*words):
+    command = [sys.executable, ROOT / "bench" / "record_overhead.py", *map(str, words)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()[-1])
+
+
+def recording(folder, small):
+    for level, goals in RECORDING_GOALS.items():
+        for kind, goal in goals.items():
+            for threads in (1, 2):
+                found = overhead(level, kind, threads, "--steps", 1 if small else 5, *(["--small"] if small else []))
+                what = f"recording a training step, {level} {kind}, {threads} thread{'s'[: threads - 1]}"
+                ratio = f"{found['ratio']:.2f} × the bare step ({found['bare_s']:.3f} s)"
+                if "volume_ratio" in found:
+                    ratio += f", {found['volume_ratio']:.2f} of the bytes stored"
+                volume = ", ≤ 0.55 of the bytes" if (level, kind) == ("L1", "tensor") else ""
+                yield what, f"{found['recorded_s']:.3f} s", ratio, f"≤ {goal}{volume}"
+    for kind in ("statistics", "md5"):
+        found = overhead("calls", kind)
+        costs = ", ".join(f"{cost:.1f} µs at {int(count):,}" for count, cost in found["recorded_us"].items())
+        what = f"one recorded call of three 16-element tensors, {kind}"
+        more = f"{costs} calls a step; bare {found['bare_us']:.1f} µs, after stop() {found['stopped_us']:.1f} µs"
+        yield what, f"{found['recorded_us']['10000']:.1f} µs", more, "≤ 25 µs"
+
+
 BENCHMARKS = {
-    f.__name__: f for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics_mode, ranks)
+    f.__name__: f
+    for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics_mode, ranks, recording)
 }
 
 
