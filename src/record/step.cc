@@ -20,7 +20,7 @@ constexpr int kFieldDepth = 3, kWholeDepth = 2;
 constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64;
 // The files beside the document are written whole, so not often: a twentieth of the time at most.
 constexpr std::uint64_t kLookEveryCommits = 64;
-constexpr std::size_t kManyWaiting = 1024;
+constexpr std::size_t kManyWaiting = 64;
 constexpr std::chrono::milliseconds kSideFilesEvery{1000};
 constexpr int kSideFilesShare = 20;
 
@@ -72,29 +72,37 @@ class Step::CommitJob : public Writer::Job {
 // recorded.
 class Step::DeviceJob : public Writer::Job {
  public:
-  DeviceJob(Step& step, Entry& entry, std::uint64_t sequence)
-      : step_(step), entry_(entry), sequence_(sequence) {
-    content_.whole = entry.whole;
+  explicit DeviceJob(Step& step) : step_(step) {}
+
+  void Take(Entry& entry, std::uint64_t sequence) {
+    Record& record = records_.emplace_back(Record{entry, {}, sequence});
+    record.content.whole = entry.whole;
     if (entry.keep) {
-      content_.fields = entry.fields;
+      record.content.fields = entry.fields;
     } else {
-      content_.fields = std::exchange(entry.fields, {});
+      record.content.fields = std::exchange(entry.fields, {});
       entry.in_memory = false;
     }
   }
   Result<Done> Run() override {
-    step_.shared_.cuda->WaitFor(sequence_);
     std::string value;
-    AppendValue(content_, step_.shared_.options.summary, value);
-    VN_ASSIGN_OR_RETURN(entry_.range, step_.document_.Append(entry_.name, value));
+    for (Record& record : records_) {
+      step_.shared_.cuda->WaitFor(record.sequence);
+      value.clear();
+      AppendValue(record.content, step_.shared_.options.summary, value);
+      VN_ASSIGN_OR_RETURN(record.entry.range, step_.document_.Append(record.entry.name, value));
+    }
     return Done{};
   }
 
  private:
+  struct Record {
+    Entry& entry;
+    Entry content;
+    std::uint64_t sequence;
+  };
   Step& step_;
-  Entry& entry_;
-  Entry content_;
-  std::uint64_t sequence_;
+  std::vector<Record> records_;
 };
 
 Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
@@ -269,7 +277,7 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
 void Step::CommitIfComplete(Entry& entry) {
   if (!entry.finished || entry.open_at == Entry::kNotOpen || !IsComplete(entry)) return;
   if (LastSequence(entry) == 0) {
-    Commit(entry, /*wait=*/true);
+    Commit(entry, nullptr);
   } else if (++num_waiting_ >= kManyWaiting) {
     CommitWaiting();
   }
@@ -284,7 +292,9 @@ void Step::CommitWaiting() {
   std::copy_if(open_.begin(), open_.end(), std::back_inserter(finished),
                [](const Entry* entry) { return entry->finished && IsComplete(*entry); });
   std::sort(finished.begin(), finished.end(), ByOrder);
-  for (Entry* entry : finished) Commit(*entry, /*wait=*/false);
+  auto job = std::make_unique<DeviceJob>(*this);
+  for (Entry* entry : finished) Commit(*entry, job.get());
+  shared_.writer.Push(std::move(job));
 }
 
 void Step::Open(Entry& entry) {
@@ -293,8 +303,8 @@ void Step::Open(Entry& entry) {
   open_.push_back(&entry);
 }
 
-// `wait`: for numbers from a device, or let the writer do that. REQUIRES: the entry is open
-void Step::Commit(Entry& entry, bool wait) {
+// Numbers from a device are waited for by `later`, or here when that is null. REQUIRES: the entry is open
+void Step::Commit(Entry& entry, DeviceJob* later) {
   if (stopped()) return;
   // With deferred tensors a whole step may be open: the last one takes its place.
   open_[entry.open_at] = open_.back();
@@ -305,10 +315,7 @@ void Step::Commit(Entry& entry, bool wait) {
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
-  if (sequence != 0 && !wait) {
-    shared_.writer.PushUnhurried(std::make_unique<DeviceJob>(*this, entry, sequence));
-    return;
-  }
+  if (sequence != 0 && later != nullptr) return later->Take(entry, sequence);
   if (sequence != 0) shared_.cuda->WaitFor(sequence);
   value_.clear();
   AppendValue(entry, shared_.options.summary, value_);
@@ -398,7 +405,7 @@ Result<Done> Step::Flush() {
   slots_.clear();  // what never came is null
   std::vector<Entry*> unfinished = open_;
   std::sort(unfinished.begin(), unfinished.end(), ByOrder);
-  for (Entry* entry : unfinished) Commit(*entry, /*wait=*/true);
+  for (Entry* entry : unfinished) Commit(*entry, nullptr);
   num_waiting_ = 0;
   shared_.writer.Drain();
   if (files_ && !stopped()) files_->RemoveUnused();

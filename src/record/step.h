@@ -75,7 +75,7 @@ class Step {
   void Apply(Entry& entry, std::uint32_t flags);
   void ReleaseFiles(Field& field);
   void Open(Entry& entry);
-  void Commit(Entry& entry, bool wait);
+  void Commit(Entry& entry, DeviceJob* later);
   void CommitWaiting();
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;

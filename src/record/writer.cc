@@ -6,8 +6,6 @@
 namespace vernier {
 namespace {
 
-constexpr std::size_t kManyJobs = 64;
-
 Result<Done> RunSafely(Writer::Job& job) {
   try {
     return job.Run();
@@ -28,35 +26,20 @@ Writer::~Writer() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Writer::Add(std::unique_ptr<Job> job) {
-  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-  jobs_.push_back(std::move(job));
-  num_pending_.fetch_add(1, std::memory_order_release);
-}
-
 void Writer::Push(std::unique_ptr<Job> job) {
   bool wake = false;
   {
     const std::scoped_lock lock(mutex_);
-    Add(std::move(job));
-    wake = std::exchange(sleeping_, false);
-  }
-  if (wake) has_work_.notify_one();
-}
-
-void Writer::PushUnhurried(std::unique_ptr<Job> job) {
-  bool wake = false;
-  {
-    const std::scoped_lock lock(mutex_);
-    Add(std::move(job));
-    wake = jobs_.size() >= kManyJobs && std::exchange(sleeping_, false);
+    if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+    jobs_.push_back(std::move(job));
+    num_pending_.fetch_add(1, std::memory_order_release);
+    wake = std::exchange(sleeping_, false);  // once is enough
   }
   if (wake) has_work_.notify_one();
 }
 
 void Writer::Drain() {
   std::unique_lock lock(mutex_);
-  if (sleeping_ && !jobs_.empty()) has_work_.notify_one();
   is_idle_.wait(lock, [&] { return idle(); });
 }
 

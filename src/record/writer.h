@@ -30,9 +30,6 @@ class Writer {
   ~Writer();  // finishes what is queued
 
   void Push(std::unique_ptr<Job> job);
-  // A job that nobody waits for before Drain(): waking the thread takes longer than the caller has, so that
-  // is done once for many.
-  void PushUnhurried(std::unique_ptr<Job> job);
   // Waits until nothing is queued or running.
   void Drain();
   // As after Drain(): until the next Push() by anyone, what jobs work on is the caller's.
@@ -45,8 +42,6 @@ class Writer {
 
  private:
   void Work();
-  // REQUIRES: mutex_ is held
-  void Add(std::unique_ptr<Job> job);
 
   mutable std::mutex mutex_;
   std::condition_variable has_work_, is_idle_;
