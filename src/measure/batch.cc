@@ -77,11 +77,11 @@ class PairTask {
 
   static Result<std::unique_ptr<PairTask>> Open(LoadedPair pair, const MeasureOptions& options) {
     VN_ASSIGN_OR_RETURN(internal::PairPlan plan, internal::PlanPair(pair.target, pair.golden, options));
-    return std::make_unique<PairTask>(std::move(pair), std::move(plan));
+    return std::make_unique<PairTask>(std::move(pair), plan);
   }
 
-  PairTask(LoadedPair pair, internal::PairPlan plan)
-      : pair_(std::move(pair)), plan_(std::move(plan)), chunks_(NumChunks(plan_.target.num_numbers)) {}
+  PairTask(LoadedPair pair, const internal::PairPlan& plan)
+      : pair_(std::move(pair)), plan_(plan), chunks_(NumChunks(plan_.target.num_numbers)) {}
 
   std::uint64_t num_chunks() const { return chunks_.size(); }
 

@@ -89,8 +89,8 @@ VN_ON_DEVICE unsigned CrcTimesTable(const unsigned (&table)[4][256], unsigned va
 unsigned CrcOfRest(const CrcTables& tables, unsigned long long num_bytes, unsigned rest);
 const CrcTables& TablesForCrc();
 
-// The whole program for the device's compiler. Its kernels are "VernierMeasure" and, for at most kFewJobs jobs,
-// "VernierMeasureFew": what is handed to a kernel takes time to copy.
+// The whole program for the device's compiler. Its kernels are "VernierMeasure" and, for at most kFewJobs
+// jobs, "VernierMeasureFew": what is handed to a kernel takes time to copy.
 const char* KernelSource();
 
 }  // namespace vernier::cuda

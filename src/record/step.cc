@@ -267,7 +267,7 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
   if (Result<Done> read = Read(entry, text, flags, descriptors); !read) {
     return In(entry.name, std::move(read).error());
   }
-  const Result<Done> launched = shared_.cuda != nullptr ? shared_.cuda->Launch() : Done{};
+  Result<Done> launched = shared_.cuda != nullptr ? shared_.cuda->Launch() : Done{};
   if (descriptors.not_finite()) seen |= kSeenNotFinite;
   Apply(entry, flags);
   CommitIfComplete(entry);
