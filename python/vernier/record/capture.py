@@ -3,6 +3,7 @@
 import collections
 import itertools
 import json
+import sys
 import threading
 
 import torch
@@ -42,6 +43,7 @@ class ThreadState(threading.local):
 
     def __init__(self):
         self.modules = []  # names of the module calls that are running
+        self.boundaries = [(None, None)]  # frames of running module calls, and their stacks
         self.inside = []  # Python functions that are looked through
         self.backward = []  # names of the module backwards that are running
 
@@ -143,7 +145,7 @@ class Capture:
             together = pure and kept and self._takes_both and "out" not in kwargs
             try:
                 if self.with_stacks and (kept or self.with_construct):
-                    stack = self.stacks.current()
+                    stack = self.stacks.current(local.boundaries[-1])
                 if kept and self.forward_input and not together:
                     masked = MASKED_INPUTS.get(api, ()) if family == "Distributed" else ()
                     self._put_inputs(name, masked, args, kwargs, stack)
@@ -226,6 +228,8 @@ class Capture:
         finally:
             local.depth = depth
         local.modules.append(call.name)
+        if call.stack is not None:
+            local.boundaries.append((sys._getframe(), call.stack))
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
@@ -253,7 +257,7 @@ class Capture:
         call = ModuleCall(path, number, self.epoch, module)
         call.kept = self.filter.begin_module(call.name)
         call.parent = self._running_module()
-        call.stack = self.stacks.current() if self.with_stacks and call.kept else None
+        call.stack = self.stacks.current(self.local.boundaries[-1]) if self.with_stacks and call.kept else None
         if call.kept and self.forward_input:
             self._put_inputs(call.name, (), args, kwargs, call.stack)
         return call
@@ -262,6 +266,9 @@ class Capture:
         modules = self.local.modules
         if call.name in modules:
             modules.remove(call.name)
+        boundaries = self.local.boundaries
+        if call.stack is not None and len(boundaries) > 1 and boundaries[-1][1] is call.stack:
+            boundaries.pop()
 
     def _after_module(self, call, module, result):
         if call.kept and self.forward_output:

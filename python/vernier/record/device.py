@@ -1,6 +1,6 @@
 """Tensors on an accelerator. On a CUDA device the core measures them where they are. Elsewhere statistics stay on the
-device as small tensors and come to the host together. Contents are copied through pinned memory on a stream of their own.
-Nothing here waits for the device before drain()."""
+device as small tensors and come to the host together. Contents are copied through pinned memory on a stream of their
+own. Nothing here waits for the device before drain()."""
 
 import ctypes
 import glob
@@ -58,7 +58,8 @@ class DeviceStage:
         flags = _CUDA | core.REQUIRES_GRAD if tensor.requires_grad else _CUDA
         device = tensor.get_device()
         # Their size does not count: the host reads none of it, and a launch is too short to let other threads in.
-        values.words += (tensor.data_ptr(), identity, version, code, flags, num_dimensions, *shape, *tensor.stride(), device, _raw_stream(device))  # fmt: skip
+        place = (*shape, *tensor.stride(), device, _raw_stream(device))
+        values.words += (tensor.data_ptr(), identity, version, code, flags, num_dimensions, *place)
         return True
 
     def text(self, tensor, values, describer):

@@ -14,6 +14,7 @@ import weakref
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .capture import no_torch_function
 from .names import SILENT_OPERATORS
 
 _push = torch.overrides._push_mode
@@ -291,6 +292,9 @@ class Interposer:
         local = capture.local
         if local.depth or not capture.on or not local.observed:
             return original(*args, **kwargs)
+        if _needs_no_mode(args, kwargs):
+            with no_torch_function():
+                return capture.call_api(family, api, prefix, original, args, kwargs)
         return capture.call_api(family, api, prefix, original, args, kwargs)
 
     def _operator(self, name, original, args, kwargs):
@@ -304,8 +308,11 @@ class Interposer:
                 return original(*args, **kwargs)
             finally:
                 local.depth = 0
-        changes = name.startswith("__i") or name == "__setitem__"
-        return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, not changes)
+        pure = not (name.startswith("__i") or name == "__setitem__")
+        if _needs_no_mode(args, kwargs):
+            with no_torch_function():
+                return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
+        return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
 
     def _module_call(self):
         capture, names, original, mode = self._capture, self._names, self._original_call, self._mode
@@ -329,6 +336,38 @@ class Interposer:
                     _remove_mode(mode)
 
         return __call__
+
+
+_PLAIN = {
+    torch.Tensor,
+    torch.nn.Parameter,
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    torch.Size,
+    torch.dtype,
+    torch.device,
+    slice,
+}
+
+
+def _needs_no_mode(args, kwargs):
+    """Whether the call goes the same way without modes: ours is the only one, and no argument has a will of its own.
+
+    What is called inside is not recorded, and does not have to pass our mode to be let through.
+    """
+    if torch._C._len_torch_function_stack() > 1:
+        return False
+    return all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values()))
+
+
+def _is_plain(value):
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return all(type(item) in _PLAIN for item in value)
+    return kind in _PLAIN
 
 
 def _remove_mode(mode):

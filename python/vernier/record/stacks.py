@@ -13,10 +13,10 @@ _CLIP_FILE = os.path.join("torch", "nn", "utils", "clip_grad.py")
 class Stack:
     """``number`` for stack.json; ``role`` is "optimizer" or "clip_grad" when the call is made by one."""
 
-    __slots__ = ("number", "role", "codes")
+    __slots__ = ("number", "role", "codes", "texts", "outer")
 
-    def __init__(self, number, role, codes):
-        self.number, self.role, self.codes = number, role, codes
+    def __init__(self, number, role, codes, texts, outer):
+        self.number, self.role, self.codes, self.texts, self.outer = number, role, codes, texts, outer
 
 
 class Stacks:
@@ -24,24 +24,32 @@ class Stacks:
         self._declare = declare  # called once for each new stack with its number and the texts of its frames
         self._known = {}
 
-    def current(self):
-        """The stack of the caller, without the frames of this package."""
+    def current(self, boundary=(None, None)):
+        """The stack of the caller, without the frames of this package.
+
+        ``boundary``: a frame of ours further out that still runs, and the stack it was called from. Nothing out there
+        can have moved since, so the walk ends there.
+        """
+        end, outer = boundary
         frame = sys._getframe(1)
-        place = []
+        place = [id(outer)]
         add = place.append
-        while frame is not None:
+        while frame is not end and frame is not None:
             add(id(frame.f_code))
             add(frame.f_lasti)
             frame = frame.f_back
+        if frame is None:  # not below that frame after all, as in a thread of its own
+            outer = None
+            place[0] = id(None)
         place = tuple(place)
         found = self._known.get(place)
         if found is None:
-            found = self._known[place] = self._new(sys._getframe(1))
+            found = self._known[place] = self._new(sys._getframe(1), end if frame is end else None, outer)
         return found
 
-    def _new(self, frame):
-        texts, codes, role = [], [], None
-        while frame is not None:
+    def _new(self, frame, end, outer):
+        texts, codes, role = [], [], outer.role if outer is not None else None
+        while frame is not end and frame is not None:
             code = frame.f_code
             codes.append(code)  # alive as long as we are, so that its id stays its own
             if not code.co_filename.startswith(_OWN_FOLDER):
@@ -50,9 +58,11 @@ class Stacks:
                     texts.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
                 role = role or _role(frame, code)
             frame = frame.f_back
+        if outer is not None:
+            texts = texts + outer.texts
         number = len(self._known)
         self._declare(number, texts)
-        return Stack(number, role, codes)
+        return Stack(number, role, codes, texts, outer)
 
 
 def _role(frame, code):

@@ -54,7 +54,7 @@ def same_descriptor(ours, theirs, about):
         elif isinstance(value, float) and math.isnan(value):
             assert math.isnan(ours[key]), (key, about)
         else:
-            assert ours[key] == value and str(ours[key]) == str(value), (key, about)
+            assert (ours[key], str(ours[key])) == (value, str(value)), (key, about)
 
 
 def random_of(dtype, shape, seed):
