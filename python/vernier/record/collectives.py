@@ -11,6 +11,7 @@ from .names import FAMILIES
 class Collectives:
     def __init__(self, capture):
         self._capture = capture
+        self._epoch = None
         self._pending = {}  # id of a handle -> [handle, what to record when it is waited for]
 
     def swaps(self):
@@ -36,6 +37,8 @@ class Collectives:
         prefix = f"Distributed.{api}"
         result = capture.call_api("Distributed", api, prefix, original, args, kwargs)
         handles = [handle for handle in (result if isinstance(result, list) else [result]) if hasattr(handle, "wait")]
+        if capture.epoch != self._epoch:  # handles of an earlier step that nobody waited for
+            self._epoch, self._pending = capture.epoch, {}
         if handles:
             pending = Pending(capture.local.last_name, api, args, kwargs, len(handles), capture.epoch)
             for handle in handles:
@@ -54,8 +57,7 @@ class Collectives:
 
     def _record(self, pending):
         capture = self._capture
-        family_kept = capture.filter.passes_all or capture.filter.keeps_quietly(pending.name)
-        if family_kept:
+        if capture.filter.keeps_quietly(pending.name):
             capture.put_collective_output(pending.name, pending.api, pending.args, pending.kwargs)
 
 

@@ -108,7 +108,6 @@ class Service:
         self._recorder = self._capture = self._interposer = self._saver = None
         self._folder = None
         self._over = self._running = False
-        self._hint = None
         self._custom = {}
         self._errors = set()
         self._token_handle = None

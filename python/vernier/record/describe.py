@@ -40,14 +40,17 @@ class Storages:
     def __init__(self):
         self.references = {}
 
-    def add(self, identity, storage):
-        self.references[identity] = storage._weak_ref()
-
-    def identity(self, tensor):
-        storage = _storage_of(tensor)
-        if storage._cdata not in self.references:
-            self.add(storage._cdata, storage)
-        return storage._cdata
+    def mark(self, tensor):
+        """(identity, version): the same while the contents are. (0, 0) for what does not tell when it changes."""
+        try:
+            version = tensor._version
+            storage = _storage_of(tensor)
+        except RuntimeError:  # an inference tensor
+            return 0, 0
+        identity = storage._cdata
+        if identity not in self.references:
+            self.references[identity] = storage._weak_ref()
+        return identity, version
 
     def forget(self):
         for reference in self.references.values():
@@ -222,14 +225,7 @@ class Describer:
         return tensor
 
     def add_words(self, tensor, code, values, flags):
-        try:
-            version = tensor._version
-            storage = _storage_of(tensor)
-            identity = storage._cdata
-            if identity not in self.storages.references:
-                self.storages.add(identity, storage)
-        except RuntimeError:  # inference tensors do not tell when they change
-            identity = version = 0
+        identity, version = self.storages.mark(tensor)
         shape = tensor.shape
         values.words += (tensor.data_ptr(), identity, version, code, flags, len(shape), *shape, *tensor.stride())
         values.num_bytes += tensor.numel() * _ITEM_BYTES[code]

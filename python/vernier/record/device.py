@@ -17,7 +17,6 @@ _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
 _NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
 _CUDA = 128  # VN_TENSOR_CUDA: two words more, the device and its stream
 _CUDA_DIMENSIONS = 8  # at most
-_storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 _native.lib.VnRecorderUseCuda.restype = ctypes.c_int32
 _native.lib.VnRecorderUseCuda.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 _native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = ctypes.c_uint64, ()
@@ -47,14 +46,7 @@ class DeviceStage:
         num_dimensions = len(shape)
         if not dtypes >> code & 1 or tensor.is_neg() or num_dimensions > _CUDA_DIMENSIONS:
             return False
-        try:
-            version = tensor._version
-            storage = _storage_of(tensor)
-            identity = storage._cdata
-            if identity not in describer.storages.references:
-                describer.storages.add(identity, storage)
-        except RuntimeError:  # inference tensors do not tell when they change
-            identity = version = 0
+        identity, version = describer.storages.mark(tensor)
         flags = _CUDA | core.REQUIRES_GRAD if tensor.requires_grad else _CUDA
         device = tensor.get_device()
         # Their size does not count: the host reads none of it, and a launch is too short to let other threads in.
@@ -73,17 +65,8 @@ class DeviceStage:
             flags |= core.COPY_FOLLOWS
             self._copy(slot, tensor)
         else:
-            try:
-                key = (
-                    describer.storages.identity(tensor),
-                    tensor._version,
-                    tensor.data_ptr(),
-                    shape,
-                    strides,
-                    tensor.dtype,
-                )
-            except RuntimeError:  # an inference tensor does not tell when it changes
-                key = None
+            mark = describer.storages.mark(tensor)
+            key = (*mark, tensor.data_ptr(), shape, strides, tensor.dtype) if mark[0] else None
             numbers = self._known.get(key)
             if numbers is None:
                 numbers = self._reduce(tensor)
