@@ -34,6 +34,19 @@ def test_the_planted_fault_is_found(tmp_path):
     assert rank["matched"] == rank["rows"] == rank["bench_rows"]
 
 
+def test_the_demo_and_the_commands_it_recommends():
+    root = EXAMPLES.parent
+    if not (root / "build" / "vernier").exists() or not (root / ".venv").exists():
+        pytest.skip("needs what make build leaves")
+    demo = subprocess.run([root / "scripts" / "demo"], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert "in         Module.blocks.2.norm1.LayerNorm.forward.0" in demo
+    commands = [line.strip() for line in demo.partition("To go on:")[2].splitlines() if line.strip()]
+    assert len(commands) == 3
+    for command in commands:
+        done = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True)
+        assert done.returncode == int(" compare " in command), (command, done.stderr)  # compare finds the fault
+
+
 def test_one_request_is_recorded(tmp_path):
     run("04_record_inference/serve.py", "served", folder=tmp_path)
     (dump,) = (tmp_path / "served").glob("step2/proc*/dump.json")
