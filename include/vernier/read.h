@@ -47,6 +47,6 @@ class Dump {
 
 // The single tensor that a file holds, without an index: what a data_name of a recorded dump refers to.
 // Fails when the file holds none or several.
-Result<TensorView> LoadTensorFile(std::filesystem::path path);
+Result<TensorView> LoadTensorFile(std::string path);
 
 }  // namespace vernier

@@ -83,11 +83,11 @@ int TakeFaultSlot(const std::byte* data, std::size_t size_bytes) {
   return -1;
 }
 
-Error ErrnoError(const std::filesystem::path& path, int error_number) {
+Error ErrnoError(const std::string& path, int error_number) {
   const ErrorCode code = error_number == ENOENT || error_number == ENOTDIR ? ErrorCode::kNotFound
                          : error_number == EACCES || error_number == EPERM ? ErrorCode::kNoPermission
                                                                            : ErrorCode::kIo;
-  return Error{code, path.string(), std::generic_category().message(error_number)};
+  return Error{code, path, std::generic_category().message(error_number)};
 }
 
 class Descriptor {
@@ -104,14 +104,14 @@ class Descriptor {
   int fd_;
 };
 
-Result<std::vector<std::byte>> ReadWhole(int fd, std::size_t size_bytes, const std::filesystem::path& path) {
+Result<std::vector<std::byte>> ReadWhole(int fd, std::size_t size_bytes, const std::string& path) {
   std::vector<std::byte> bytes(size_bytes);
   std::size_t filled = 0;
   while (filled < size_bytes) {
     const ssize_t got = read(fd, bytes.data() + filled, size_bytes - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoError(path, errno);
-    if (got == 0) return Error{ErrorCode::kFileChanged, path.string(), "it became shorter"};
+    if (got == 0) return Error{ErrorCode::kFileChanged, path, "it became shorter"};
     filled += static_cast<std::size_t>(got);
   }
   return bytes;
@@ -131,14 +131,14 @@ std::span<std::byte> Pages(std::span<const std::byte> window, bool inside) {
 
 }  // namespace
 
-Result<FileRef> MappedFile::Open(std::filesystem::path path) {
+Result<FileRef> MappedFile::Open(std::string path) {
   // Without O_NONBLOCK, opening a pipe that nobody writes to would hang before we could see that it is one.
   const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor.get() < 0) return ErrnoError(path, errno);
   struct stat status;
   if (fstat(descriptor.get(), &status) != 0) return ErrnoError(path, errno);
-  if (S_ISDIR(status.st_mode)) return Error{ErrorCode::kIo, path.string(), "is a directory"};
-  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kUnsupported, path.string(), "not a regular file"};
+  if (S_ISDIR(status.st_mode)) return Error{ErrorCode::kIo, path, "is a directory"};
+  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kUnsupported, path, "not a regular file"};
 
   const auto size_bytes = static_cast<std::size_t>(status.st_size);
   if (size_bytes < kReadInsteadOfMapBytes) {
@@ -150,7 +150,7 @@ Result<FileRef> MappedFile::Open(std::filesystem::path path) {
   const int slot = TakeFaultSlot(static_cast<const std::byte*>(data), size_bytes);
   if (slot < 0) {
     munmap(data, size_bytes);
-    return Error{ErrorCode::kIo, path.string(), "too many files are mapped at once"};
+    return Error{ErrorCode::kIo, path, "too many files are mapped at once"};
   }
   auto* file = new MappedFile();
   file->path_ = std::move(path);
@@ -162,8 +162,7 @@ Result<FileRef> MappedFile::Open(std::filesystem::path path) {
   return FileRef(file);
 }
 
-MappedFile* MappedFile::InMemory(std::vector<std::byte> bytes, std::filesystem::path name,
-                                 std::int64_t modified_ns) {
+MappedFile* MappedFile::InMemory(std::vector<std::byte> bytes, std::string name, std::int64_t modified_ns) {
   auto* file = new MappedFile();
   file->path_ = std::move(name);
   file->owned_ = std::move(bytes);
@@ -173,7 +172,7 @@ MappedFile* MappedFile::InMemory(std::vector<std::byte> bytes, std::filesystem::
   return file;
 }
 
-FileRef MappedFile::FromBytes(std::vector<std::byte> bytes, std::filesystem::path name) {
+FileRef MappedFile::FromBytes(std::vector<std::byte> bytes, std::string name) {
   return FileRef(InMemory(std::move(bytes), std::move(name), 0));
 }
 

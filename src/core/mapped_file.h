@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "vernier/result.h"
@@ -21,15 +21,15 @@ namespace vernier {
 // before.
 class MappedFile {
  public:
-  static Result<FileRef> Open(std::filesystem::path path);
+  static Result<FileRef> Open(std::string path);
   // A file that exists only in memory: tests, fuzzers, entries unpacked from an archive.
-  static FileRef FromBytes(std::vector<std::byte> bytes, std::filesystem::path name);
+  static FileRef FromBytes(std::vector<std::byte> bytes, std::string name);
 
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   // When the file was last written, as seen at opening; 0 for one that exists only in memory.
   std::int64_t modified_ns() const { return modified_ns_; }
@@ -44,10 +44,9 @@ class MappedFile {
 
  private:
   MappedFile() = default;
-  static MappedFile* InMemory(std::vector<std::byte> bytes, std::filesystem::path name,
-                              std::int64_t modified_ns);
+  static MappedFile* InMemory(std::vector<std::byte> bytes, std::string name, std::int64_t modified_ns);
 
-  std::filesystem::path path_;
+  std::string path_;  // text: taking a path apart costs more than opening a small file
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::vector<std::byte> owned_;

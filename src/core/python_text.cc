@@ -4,7 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -75,6 +77,13 @@ void AppendPythonQuoted(std::string_view text, std::string& out) {
   const bool has_double = text.find('"') != std::string_view::npos;
   const char quote = has_single && !has_double ? '"' : '\'';
   out += quote;
+  const auto is_plain = [&](char c) {
+    return c != quote && c != '\\' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7F;
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain)) {  // nearly always
+    out.append(text) += quote;
+    return;
+  }
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == quote || c == '\\') {
@@ -174,7 +183,10 @@ double ParseTableNumber(std::string_view text) {
 
 std::string RepairUtf8(std::string_view text) {
   std::size_t bad = 0;
-  while (bad < text.size() && static_cast<unsigned char>(text[bad]) < 0x80) ++bad;
+  for (std::uint64_t word; bad + sizeof word <= text.size(); bad += sizeof word) {
+    std::memcpy(&word, text.data() + bad, sizeof word);
+    if ((word & 0x8080808080808080) != 0) break;
+  }
   while (bad < text.size()) {
     const std::size_t length = SequenceLength(text.substr(bad));
     if (length == 0) break;

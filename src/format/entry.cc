@@ -169,7 +169,7 @@ TensorView OwnedView(const TensorInfo& info, Bytes bytes) {
 }
 
 std::string Where(const FileRef& file, const TensorInfo& info) {
-  return info.name.empty() ? file->path().string() : file->path().string() + ": " + info.name;
+  return info.name.empty() ? file->path() : file->path() + ": " + info.name;
 }
 
 Result<TensorView> Unpack(const TensorInfo& info, const TensorSource& source, const FileRef& file) {
@@ -254,7 +254,7 @@ Result<TensorView> LoadEntry(const TensorInfo& info, const TensorSource& source,
   }
   Result<Bytes> bytes = CopyElements(info, source, file->bytes());
   if (!bytes) return In(Where(file, info), std::move(bytes).error());
-  if (file->changed()) return Error{ErrorCode::kFileChanged, file->path().string(), ""};
+  if (file->changed()) return Error{ErrorCode::kFileChanged, file->path(), ""};
   return OwnedView(info, *std::move(bytes));
 }
 

@@ -95,7 +95,7 @@ Result<Entries> List(const FileRef& file) {
   VN_ASSIGN_OR_RETURN(const Hdf5File opened, Hdf5File::Open(file->bytes()));
   VN_ASSIGN_OR_RETURN(const Hdf5Messages root, opened.Messages(opened.root_address()));
   if (!IsHdf5Group(root)) return Hdf5Error("root group", opened.root_address(), "is none");
-  Lister lister(opened, file->path().string());
+  Lister lister(opened, file->path());
   VN_RETURN_IF_ERROR(lister.ListGroup(opened.root_address(), root, 0));
   return std::move(lister.entries);
 }
@@ -104,7 +104,7 @@ Result<Entries> List(const FileRef& file) {
 
 Result<Entries> ListHdf5(const FileRef& file) {
   auto entries = List(file);
-  if (!entries) return In(file->path().string(), std::move(entries).error());
+  if (!entries) return In(file->path(), std::move(entries).error());
   return entries;
 }
 

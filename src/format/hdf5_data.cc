@@ -171,7 +171,7 @@ Unpack ChunkUnpacker(const TensorInfo& info, Hdf5Chunks chunks, bool big_endian)
       if (file->changed()) return Error{ErrorCode::kFileChanged, "", ""};
       return InLittleEndian(info, big_endian, std::move(raw));
     }();
-    if (!bytes) return In(file->path().string() + ": " + info.name, std::move(bytes).error());
+    if (!bytes) return In(file->path() + ": " + info.name, std::move(bytes).error());
     return bytes;
   };
 }

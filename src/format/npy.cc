@@ -291,7 +291,7 @@ Result<Entries> ListNpy(const FileRef& file) {
     return entries;
   };
   Result<Entries> entries = list();
-  if (!entries) return In(file->path().string(), std::move(entries).error());
+  if (!entries) return In(file->path(), std::move(entries).error());
   return entries;
 }
 

@@ -55,8 +55,9 @@ Result<TensorEntry> DeflatedEntry(const FileRef& file, const ZipMember& member) 
                       DeflatedHeader(StoredBytes(file, member), member.unpacked_bytes));
   VN_ASSIGN_OR_RETURN(TensorEntry entry, NpyEntry(header, 0, member.unpacked_bytes));
   TensorSource packed;
-  packed.unpack = [member, info = entry.info, source = entry.source](const FileRef& again) -> Result<Bytes> {
-    VN_ASSIGN_OR_RETURN(Bytes bytes, UnzipMember(again, member));
+  packed.unpack = [member = PackedMember(member), info = entry.info,
+                   source = entry.source](const FileRef& again) -> Result<Bytes> {
+    VN_ASSIGN_OR_RETURN(Bytes bytes, member.Unzip(again));
     if (!source.strides.empty() || source.big_endian) return CopyElements(info, source, bytes);
     VN_RETURN_IF_ERROR(CheckExtent(info, source, bytes.size()));
     bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(source.offset_bytes));
@@ -88,7 +89,7 @@ Entries ListNpz(const FileRef& file, std::span<const ZipMember> members) {
     if (read) {
       entry = *std::move(read);
     } else {
-      entry.info.damage = In(file->path().string() + ": " + member.name, std::move(read).error());
+      entry.info.damage = In(file->path() + ": " + std::string(member.name), std::move(read).error());
     }
     entry.info.name = member.name.substr(0, member.name.size() - kSuffix.size());
     entries.push_back(std::move(entry));

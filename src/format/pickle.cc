@@ -109,11 +109,13 @@ class Interpreter {
     value.real = real;
     return value;
   }
-  PickleValue Text(Kind kind, std::string_view text) {
+  bool PushText(Kind kind, std::string_view text) {
+    if (text.size() > UINT32_MAX) return Fail(ErrorCode::kTooLarge, "a text of 4 GiB");
     PickleValue value;
     value.kind = kind;
-    value.text = &tree_.texts.emplace_back(text);
-    return value;
+    value.object = static_cast<std::uint32_t>(text.size());
+    value.characters = text.data();
+    return Push(value);
   }
   bool PushObject(Kind kind, std::vector<PickleValue> items, const PickleGlobal* callee = nullptr) {
     if (tree_.objects.size() >= kMaxObjects) return Fail(ErrorCode::kTooLarge, "too many objects");
@@ -172,14 +174,14 @@ class Interpreter {
   bool Counted() {
     Length num_bytes;
     std::string_view text;
-    return Read(num_bytes) && Take(num_bytes, text) && Push(Text(kind, text));
+    return Read(num_bytes) && Take(num_bytes, text) && PushText(kind, text);
   }
   // Escapes stay as written: torch cannot write tensors in the one protocol that has them.
   bool TextLine() {
     std::string_view line;
     if (!ReadLine(line)) return false;
     const bool quoted = line.size() >= 2 && (line[0] == '\'' || line[0] == '"') && line.back() == line[0];
-    return Push(Text(Kind::kText, quoted ? line.substr(1, line.size() - 2) : line));
+    return PushText(Kind::kText, quoted ? line.substr(1, line.size() - 2) : line);
   }
 
   // -- steps: stack and memo
@@ -294,7 +296,7 @@ class Interpreter {
     if (!Need(2)) return false;
     const PickleValue name = Pop(), module = Pop();
     if (name.kind != Kind::kText || module.kind != Kind::kText) return Bad("a global whose name is no text");
-    return PushGlobal(*module.text, *name.text);
+    return PushGlobal(TextOf(module), TextOf(name));
   }
   bool Call(const PickleValue& callee, std::vector<PickleValue> arguments);
   bool CallAs(const PickleGlobal* callee, std::vector<PickleValue> arguments);

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,14 +34,17 @@ enum class PickleKind : std::uint8_t {
 // Small enough to be copied everywhere; what does not fit is an index into PickleTree::objects.
 struct PickleValue {
   PickleKind kind = PickleKind::kNone;
-  std::uint32_t object = 0;  // of the kinds from kList on
+  std::uint32_t object = 0;  // of the kinds from kList on; of kText and kBytes their length
   union {
     std::int64_t integer = 0;  // kInt, kBool
     double real;
-    const std::string_view* text;  // kText, kBytes; lives in PickleTree::texts
+    const char* characters;  // kText, kBytes: in the pickle's bytes
     const PickleGlobal* global;
   };
 };
+
+// REQUIRES: kText or kBytes
+inline std::string_view TextOf(const PickleValue& value) { return {value.characters, value.object}; }
 
 inline bool IsObject(const PickleValue& value) { return value.kind >= PickleKind::kList; }
 
@@ -55,7 +57,6 @@ struct PickleObject {
 // May hold an object several times, and inside itself.
 struct PickleTree {
   std::vector<PickleObject> objects;
-  std::deque<std::string_view> texts;   // into the pickle's bytes
   std::vector<PickleValue> persistent;  // in the order they were met
   PickleValue root;
   std::size_t num_bytes = 0;  // what the pickle took; another one may follow

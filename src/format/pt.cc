@@ -143,7 +143,7 @@ class LegacyReader {
       return Error{ErrorCode::kBadHeader, "storage keys", "not a list"};
     for (const PickleValue& key : keys.objects[keys.root.object].items) {
       const auto found =
-          key.kind == PickleKind::kText ? item_bytes.find(std::string(*key.text)) : item_bytes.end();
+          key.kind == PickleKind::kText ? item_bytes.find(std::string(TextOf(key))) : item_bytes.end();
       if (found == item_bytes.end())
         return Error{ErrorCode::kBadHeader, "storage keys", "one that no tensor has"};
       if (bytes_.size() - position_ < sizeof(std::uint64_t)) return Done{};
@@ -168,7 +168,7 @@ class LegacyReader {
 
 // Errors about a zip member name the file already.
 Error InFile(const FileRef& file, Error error) {
-  const std::string path = file->path().string();
+  const std::string path = file->path();
   return error.where.starts_with(path) ? error : In(path, std::move(error));
 }
 
@@ -195,8 +195,7 @@ Result<Entries> ListPt(const FileRef& file) {
     if (!entries) return InFile(file, std::move(entries).error());
     return entries;
   }
-  if (!LooksLikeZip(file->bytes()))
-    return Error{ErrorCode::kBadMagic, file->path().string(), "no file of torch.save"};
+  if (!LooksLikeZip(file->bytes())) return Error{ErrorCode::kBadMagic, file->path(), "no file of torch.save"};
   VN_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ListZip(file));
   return ListPtZip(file, members);
 }

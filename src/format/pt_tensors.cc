@@ -35,7 +35,7 @@ std::string KeyText(const PickleValue& key, std::size_t position) {
   switch (key.kind) {
     case Kind::kText:
     case Kind::kBytes:
-      return std::string(*key.text);
+      return std::string(TextOf(key));
     case Kind::kInt:
       return std::to_string(key.integer);
     case Kind::kReal:
@@ -63,7 +63,7 @@ class TensorBuilder {
     const Result<Done> built = value.kind == Kind::kPersistent ? FromStorage(value, entry)
                                                                : FromCall(value, entry, /*may_nest=*/true);
     if (built) return entry;
-    const std::string where = file_->path().string();
+    const std::string where = file_->path();
     entry.info.damage = In(entry.info.name.empty() ? where : where + ": " + entry.info.name, built.error());
     entry.source = {};
     return entry;
@@ -148,7 +148,8 @@ class TensorBuilder {
     if (metadata.kind != Kind::kDict) return Done{};
     const Values items = ItemsOf(metadata);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      const bool lazy = items[i].kind == Kind::kText && (*items[i].text == "conj" || *items[i].text == "neg");
+      const bool lazy =
+          items[i].kind == Kind::kText && (TextOf(items[i]) == "conj" || TextOf(items[i]) == "neg");
       if (lazy && items[i + 1].integer != 0) {
         return Error{ErrorCode::kUnsupported, "",
                      "a lazy conjugate or negative; save tensor.resolve_conj().resolve_neg()"};
@@ -165,8 +166,10 @@ class TensorBuilder {
     std::vector<std::int64_t> numbers;
     numbers.reserve(items.size());
     for (const PickleValue& item : items) {
-      const Result<std::uint64_t> number = Unsigned(item, "a number in " + std::string(what));
-      if (!number) return Error{ErrorCode::kBadShape, "", number.error().detail};
+      if (item.kind != Kind::kInt || item.integer < 0) {
+        return Error{ErrorCode::kBadShape, "",
+                     "a number in " + std::string(what) + " is not a whole number from 0"};
+      }
       numbers.push_back(item.integer);
     }
     return numbers;
@@ -225,8 +228,8 @@ class TensorBuilder {
   static std::function<Result<Bytes>(const FileRef&)> Unpacker(const ZipMember& member,
                                                                const TensorInfo& info,
                                                                const TensorSource& source) {
-    return [member, info, source](const FileRef& file) -> Result<Bytes> {
-      VN_ASSIGN_OR_RETURN(const Bytes storage, UnzipMember(file, member));
+    return [member = PackedMember(member), info, source](const FileRef& file) -> Result<Bytes> {
+      VN_ASSIGN_OR_RETURN(const Bytes storage, member.Unzip(file));
       return CopyElements(info, source, storage);
     };
   }
@@ -309,7 +312,7 @@ class Walker {
 Result<PtStorageId> ParsePtStorageId(const PickleTree& tree, const PickleValue& value) {
   if (value.kind != Kind::kPersistent) return Bad("its storage is none");
   const Values items = tree.objects[value.object].items;
-  if (items.size() < 5 || items[0].kind != Kind::kText || *items[0].text != "storage") {
+  if (items.size() < 5 || items[0].kind != Kind::kText || TextOf(items[0]) != "storage") {
     return Error{ErrorCode::kUnsupported, "", "a persistent id that is no storage"};
   }
   if (items[1].kind != Kind::kGlobal || items[1].global->role != PickleRole::kStorageClass) {
@@ -317,10 +320,10 @@ Result<PtStorageId> ParsePtStorageId(const PickleTree& tree, const PickleValue& 
   }
   PtStorageId id;
   id.storage_class = items[1].global;
-  if (items[2].kind == Kind::kText && items[2].text->size() > 1024)
+  if (items[2].kind == Kind::kText && TextOf(items[2]).size() > 1024)
     return Bad("the key of its storage is too long");
   id.key = KeyText(items[2], 0);
-  if (items[3].kind == Kind::kText) id.location = *items[3].text;
+  if (items[3].kind == Kind::kText) id.location = TextOf(items[3]);
   VN_ASSIGN_OR_RETURN(id.num_elements, Unsigned(items[4], "the size of its storage"));
   if (items.size() < 6 || items[5].kind != Kind::kTuple) return id;
   const Values view = tree.objects[items[5].object].items;

@@ -133,7 +133,7 @@ void DamageOverlaps(const FileRef& file, Entries& entries) {
   for (const std::size_t i : order) {
     const TensorEntry& entry = entries[i];
     if (entry.source.offset_bytes < end) {
-      entries[i].info.damage = Error{ErrorCode::kBadHeader, file->path().string() + ": " + entry.info.name,
+      entries[i].info.damage = Error{ErrorCode::kBadHeader, file->path() + ": " + entry.info.name,
                                      "its data overlaps that of " + entries[last].info.name};
       continue;
     }
@@ -168,7 +168,7 @@ Result<Entries> ReadHeader(const FileRef& file, std::string_view text) {
     TensorEntry entry;
     entry.info.name = *name;
     if (auto good = Check(raw, data_begin, file->bytes().size(), entry); !good) {
-      entry.info.damage = In(file->path().string() + ": " + *name, std::move(good).error());
+      entry.info.damage = In(file->path() + ": " + *name, std::move(good).error());
     }
     entries.push_back(std::move(entry));
   }
@@ -275,7 +275,7 @@ Result<Entries> ListSafetensors(const FileRef& file) {
     return ReadHeader(file, text);
   };
   Result<Entries> entries = list();
-  if (!entries) return In(file->path().string(), std::move(entries).error());
+  if (!entries) return In(file->path(), std::move(entries).error());
   return entries;
 }
 

@@ -154,11 +154,6 @@ bool ResolveZip64(ByteSpan extra, std::initializer_list<std::uint64_t*> numbers)
   return true;
 }
 
-struct Located {
-  ZipMember member;
-  std::uint64_t begin_bytes = 0;  // of the local header
-};
-
 std::string Where(const ZipMember& member) { return "zip member '" + Printable(member.name) + "'"; }
 
 Result<Done> CheckMethod(const ZipMember& member, std::uint16_t flags, std::uint16_t method) {
@@ -170,9 +165,8 @@ Result<Done> CheckMethod(const ZipMember& member, std::uint16_t flags, std::uint
 
 // Finds where the data begins: the local header may have other extra fields than the directory has.
 Result<Done> ResolveLocal(ByteSpan file, std::uint64_t limit, std::uint16_t flags, std::uint16_t method,
-                          Located& located) {
-  ZipMember& member = located.member;
-  const std::uint64_t at = located.begin_bytes;
+                          ZipMember& member) {
+  const std::uint64_t at = member.header_offset_bytes;
   if (at > limit || limit - at < kLocalBytes || LoadLittle<std::uint32_t>(file, at) != kLocalSignature) {
     return Bad(Where(member), "no local header at offset " + std::to_string(at));
   }
@@ -204,7 +198,7 @@ Result<Done> ResolveLocal(ByteSpan file, std::uint64_t limit, std::uint16_t flag
 }
 
 // Reads the record at the front of `directory` and moves past it.
-Result<Located> ReadMember(ByteSpan file, ByteSpan& directory, std::uint64_t limit) {
+Result<ZipMember> ReadMember(ByteSpan file, ByteSpan& directory, std::uint64_t limit) {
   if (directory.size() < kDirectoryBytes || LoadLittle<std::uint32_t>(directory, 0) != kDirectorySignature) {
     return Bad("zip directory", "a record is damaged");
   }
@@ -214,22 +208,21 @@ Result<Located> ReadMember(ByteSpan file, ByteSpan& directory, std::uint64_t lim
       kDirectoryBytes + name_bytes + extra_bytes + LoadLittle<std::uint16_t>(directory, 32);
   if (directory.size() < record_bytes) return Bad("zip directory", "a record runs past its end");
 
-  Located located;
-  ZipMember& member = located.member;
+  ZipMember member;
   member.name = AsText(directory.subspan(kDirectoryBytes, name_bytes));
   const auto flags = LoadLittle<std::uint16_t>(directory, 8),
              method = LoadLittle<std::uint16_t>(directory, 10);
   member.crc32 = LoadLittle<std::uint32_t>(directory, 16);
   member.stored_bytes = LoadLittle<std::uint32_t>(directory, 20);
   member.unpacked_bytes = LoadLittle<std::uint32_t>(directory, 24);
-  located.begin_bytes = LoadLittle<std::uint32_t>(directory, 42);
+  member.header_offset_bytes = LoadLittle<std::uint32_t>(directory, 42);
   if (!ResolveZip64(directory.subspan(kDirectoryBytes + name_bytes, extra_bytes),
-                    {&member.unpacked_bytes, &member.stored_bytes, &located.begin_bytes})) {
+                    {&member.unpacked_bytes, &member.stored_bytes, &member.header_offset_bytes})) {
     return Bad(Where(member), "its zip64 field is missing");
   }
   VN_RETURN_IF_ERROR(CheckMethod(member, flags, method));
   member.deflated = method == kDeflated;
-  VN_RETURN_IF_ERROR(ResolveLocal(file, limit, flags, method, located));
+  VN_RETURN_IF_ERROR(ResolveLocal(file, limit, flags, method, member));
   if (!member.deflated && member.stored_bytes != member.unpacked_bytes) {
     return Bad(Where(member), "stored, but with two different sizes");
   }
@@ -238,24 +231,26 @@ Result<Located> ReadMember(ByteSpan file, ByteSpan& directory, std::uint64_t lim
                  "claims to unpack to more than deflate can, as a zip bomb does"};
   }
   directory = directory.subspan(record_bytes);
-  return located;
+  return member;
 }
 
-Result<Done> CheckOverlapsAndNames(const std::vector<Located>& members) {
-  std::vector<const Located*> order;
+Result<Done> CheckOverlapsAndNames(std::span<const ZipMember> members) {
+  std::vector<const ZipMember*> order;
   order.reserve(members.size());
-  for (const Located& located : members) order.push_back(&located);
-  std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->begin_bytes < b->begin_bytes; });
+  for (const ZipMember& member : members) order.push_back(&member);
+  const auto by_offset = [](auto* a, auto* b) { return a->header_offset_bytes < b->header_offset_bytes; };
+  const auto by_name = [](auto* a, auto* b) { return a->name < b->name; };
+  if (!std::is_sorted(order.begin(), order.end(), by_offset))
+    std::sort(order.begin(), order.end(), by_offset);
   for (std::size_t i = 1; i < order.size(); ++i) {
-    const ZipMember& before = order[i - 1]->member;
-    if (order[i]->begin_bytes < before.data_offset_bytes + before.stored_bytes) {
-      return Bad(Where(order[i]->member), "overlaps '" + Printable(before.name) + "', as a zip bomb does");
+    const ZipMember& before = *order[i - 1];
+    if (order[i]->header_offset_bytes < before.data_offset_bytes + before.stored_bytes) {
+      return Bad(Where(*order[i]), "overlaps '" + Printable(before.name) + "', as a zip bomb does");
     }
   }
-  std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->member.name < b->member.name; });
+  std::sort(order.begin(), order.end(), by_name);
   for (std::size_t i = 1; i < order.size(); ++i) {
-    if (order[i]->member.name == order[i - 1]->member.name)
-      return Bad(Where(order[i]->member), "is there twice");
+    if (order[i]->name == order[i - 1]->name) return Bad(Where(*order[i]), "is there twice");
   }
   return Done{};
 }
@@ -263,21 +258,17 @@ Result<Done> CheckOverlapsAndNames(const std::vector<Located>& members) {
 Result<std::vector<ZipMember>> ListMembers(ByteSpan file) {
   VN_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(file));
   ByteSpan records = file.subspan(directory.offset_bytes, directory.size_bytes);
-  std::vector<Located> located;
-  located.reserve(directory.num_members);
+  std::vector<ZipMember> members;
+  members.reserve(directory.num_members);
   for (std::uint64_t i = 0; i < directory.num_members; ++i) {
-    VN_ASSIGN_OR_RETURN(Located next, ReadMember(file, records, directory.offset_bytes));
-    located.push_back(std::move(next));
+    VN_ASSIGN_OR_RETURN(const ZipMember next, ReadMember(file, records, directory.offset_bytes));
+    members.push_back(next);
   }
   if (!records.empty()) return Bad("zip directory", "has more records than the end record counts");
-  VN_RETURN_IF_ERROR(CheckOverlapsAndNames(located));
-
-  std::vector<ZipMember> members;
-  members.reserve(located.size());
-  for (Located& one : located) {
-    const bool is_folder = one.member.name.ends_with('/') && one.member.unpacked_bytes == 0;
-    if (!is_folder) members.push_back(std::move(one.member));
-  }
+  VN_RETURN_IF_ERROR(CheckOverlapsAndNames(members));
+  std::erase_if(members, [](const ZipMember& member) {
+    return member.name.ends_with('/') && member.unpacked_bytes == 0;  // a folder
+  });
   return members;
 }
 
@@ -309,7 +300,7 @@ bool LooksLikeZip(ByteSpan bytes) {
 
 Result<std::vector<ZipMember>> ListZip(const FileRef& file) {
   auto members = ListMembers(file->bytes());
-  if (!members) return In(file->path().string(), std::move(members).error());
+  if (!members) return In(file->path(), std::move(members).error());
   return members;
 }
 
@@ -318,7 +309,7 @@ ByteSpan StoredBytes(const FileRef& file, const ZipMember& member) {
 }
 
 Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member) {
-  const std::string where = file->path().string() + ": " + Where(member);
+  const std::string where = file->path() + ": " + Where(member);
   const ByteSpan stored = StoredBytes(file, member);
   Result<Bytes> bytes =
       member.deflated ? Inflate(stored, member.unpacked_bytes) : Bytes(stored.begin(), stored.end());
@@ -327,6 +318,12 @@ Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member) {
   if (libdeflate_crc32(0, bytes->data(), bytes->size()) != member.crc32)
     return Bad(where, "its checksum is wrong");
   return bytes;
+}
+
+Result<Bytes> PackedMember::Unzip(const FileRef& file) const {
+  ZipMember member = member_;
+  member.name = name_;
+  return UnzipMember(file, member);
 }
 
 // ---- writing

@@ -16,10 +16,11 @@
 namespace vernier {
 
 struct ZipMember {
-  std::string name;
-  std::uint64_t data_offset_bytes = 0;  // of the stored or deflated bytes in the file
-  std::uint64_t stored_bytes = 0;       // as they lie in the file
-  std::uint64_t unpacked_bytes = 0;     // equal to stored_bytes unless deflated
+  std::string_view name;                  // lies in the file
+  std::uint64_t header_offset_bytes = 0;  // of its local header
+  std::uint64_t data_offset_bytes = 0;    // of the stored or deflated bytes in the file
+  std::uint64_t stored_bytes = 0;         // as they lie in the file
+  std::uint64_t unpacked_bytes = 0;       // equal to stored_bytes unless deflated
   bool deflated = false;
   std::uint32_t crc32 = 0;  // of the unpacked bytes
 };
@@ -29,7 +30,7 @@ bool LooksLikeZip(std::span<const std::byte> bytes);
 // Members in the order of the central directory, zip64 included; directories are left out. What it gives is
 // safe to use: every range lies in the file and no two overlap, local headers agree with the directory,
 // nothing unpacks to more than deflate can (1032 : 1). Encrypted members, other methods and archives in
-// several parts are errors.
+// several parts are errors. `file` must outlive what it gives.
 Result<std::vector<ZipMember>> ListZip(const FileRef& file);
 
 // The member's bytes as they lie in the file. REQUIRES: `member` comes from ListZip(file)
@@ -37,6 +38,17 @@ std::span<const std::byte> StoredBytes(const FileRef& file, const ZipMember& mem
 
 // The member's bytes, inflated when deflated, crc checked.
 Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member);
+
+// A member that is unpacked later, from the same file opened again.
+class PackedMember {
+ public:
+  explicit PackedMember(const ZipMember& member) : member_(member), name_(member.name) {}
+  Result<Bytes> Unzip(const FileRef& file) const;
+
+ private:
+  ZipMember member_;
+  std::string name_;  // the member's own name goes with the first opening
+};
 
 // Lays out an archive of stored members whose data begin at multiples of 64, without copying them: Finish()
 // gives the pieces of the file in order, some ours, some the caller's.

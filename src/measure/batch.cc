@@ -66,7 +66,7 @@ class ReadRuns {
 
 Result<Done> CheckUnchanged(const TensorView& view) {
   if (view.file != nullptr && view.file->changed()) {
-    return Error{ErrorCode::kFileChanged, view.file->path().string(), ""};
+    return Error{ErrorCode::kFileChanged, view.file->path(), ""};
   }
   return Done{};
 }

@@ -8,8 +8,6 @@
 namespace vernier::msprobe {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Operators whose output is only valid up to a row that one of their inputs tells (current generation).
 struct PartlyValid {
   std::string_view api, length_key;
@@ -27,20 +25,20 @@ void DropUnitAxes(TensorView& tensor) { std::erase(tensor.shape, 1); }
 
 RealLoader::RealLoader(const TableBuilder& builder)
     : builder_(builder),
-      npu_folder_(builder.job().npu_json.parent_path() / "dump_tensor_data"),
-      bench_folder_(builder.job().bench_json.parent_path() / "dump_tensor_data"),
+      npu_folder_(builder.job().npu_json.parent_path() / "dump_tensor_data" / ""),
+      bench_folder_(builder.job().bench_json.parent_path() / "dump_tensor_data" / ""),
       npu_suffix_(SuffixOf(builder.dumps().npu, builder.profile().verdict_per_record)),
       bench_suffix_(SuffixOf(builder.dumps().bench, builder.profile().verdict_per_record)) {
   if (builder.profile().verdict_per_record) FindValidLengths();
 }
 
-Result<TensorView> RealLoader::LoadSide(const fs::path& folder, std::string_view name,
+Result<TensorView> RealLoader::LoadSide(const std::string& folder, std::string_view name,
                                         std::string_view suffix) const {
   // A name is a file beside its dump, never a path to somewhere else.
   if (!name.ends_with(suffix) || name.find('/') != std::string_view::npos) {
     return Error{ErrorCode::kUnsupported, std::string(name), "not a data file of this dump"};
   }
-  VN_ASSIGN_OR_RETURN(TensorView tensor, LoadTensorFile(folder / name));
+  VN_ASSIGN_OR_RETURN(TensorView tensor, LoadTensorFile(folder + std::string(name)));
   if (builder_.profile().drops_unit_axes) DropUnitAxes(tensor);
   return tensor;
 }

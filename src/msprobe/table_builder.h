@@ -84,14 +84,14 @@ class RealLoader {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  Result<TensorView> LoadSide(const std::filesystem::path& folder, std::string_view name,
+  Result<TensorView> LoadSide(const std::string& folder, std::string_view name,
                               std::string_view suffix) const;
   void FindValidLengths();
   std::optional<std::uint64_t> ValidLength(const Record& record, std::string_view key);
   static void ClearBehind(std::uint64_t length, TensorView& tensor);
 
   const TableBuilder& builder_;
-  std::filesystem::path npu_folder_, bench_folder_;
+  std::string npu_folder_, bench_folder_;  // with a slash at the end
   std::string_view npu_suffix_, bench_suffix_;
   std::unordered_map<std::uint32_t, std::uint64_t>
       valid_length_;  // rows of the outputs that count, by NPU record

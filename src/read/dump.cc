@@ -29,11 +29,11 @@ Result<TensorView> Dump::Load(std::size_t index) const {
   return LoadEntry(info, index_->sources[index], file);
 }
 
-Result<TensorView> LoadTensorFile(std::filesystem::path path) {
+Result<TensorView> LoadTensorFile(std::string path) {
   VN_ASSIGN_OR_RETURN(const FileRef file, MappedFile::Open(std::move(path)));
   VN_ASSIGN_OR_RETURN(const TensorFile tensors, ListTensorFile(file));
   if (tensors.entries.size() != 1) {
-    return Error{ErrorCode::kUnsupported, file->path().string(),
+    return Error{ErrorCode::kUnsupported, file->path(),
                  std::to_string(tensors.entries.size()) + " tensors where one is expected"};
   }
   return LoadEntry(tensors.entries.front(), file);

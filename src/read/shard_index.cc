@@ -62,7 +62,7 @@ bool LooksLikeShardIndex(std::span<const std::byte> bytes) {
 }
 
 Result<std::vector<ShardedTensor>> ParseShardIndex(const FileRef& file) {
-  const std::string path = file->path().string();
+  const std::string path = file->path();
   if (file->bytes().size() > kMaxIndexBytes) return Error{ErrorCode::kTooLarge, path, "an index over 100 MB"};
   Result<std::vector<ShardedTensor>> tensors = Parse(AsText(file->bytes()));
   if (!tensors) return In(path, std::move(tensors).error());

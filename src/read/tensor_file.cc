@@ -22,8 +22,7 @@ Result<Entries> ListZipTensors(const FileRef& file) {
   VN_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ListZip(file));
   if (LooksLikePtZip(members)) return ListPtZip(file, members);
   if (members.empty() || HoldsNpy(members)) return ListNpz(file, members);
-  return Error{ErrorCode::kNotADump, file->path().string(),
-               "a zip archive without data.pkl and .npy members"};
+  return Error{ErrorCode::kNotADump, file->path(), "a zip archive without data.pkl and .npy members"};
 }
 
 struct Format {
@@ -73,7 +72,7 @@ Result<TensorFile> ListTensorFile(const FileRef& file) {
     VN_ASSIGN_OR_RETURN(Entries entries, format.list(file));
     return TensorFile{format.name, std::move(entries)};
   }
-  const std::string path = file->path().string();
+  const std::string path = file->path();
   if (!PromisesTensors(path)) return Error{ErrorCode::kNotADump, path, "content of no known format"};
   if (file->bytes().empty()) return Error{ErrorCode::kTruncated, path, "it is empty"};
   return Error{ErrorCode::kBadMagic, path, "content of no known format"};

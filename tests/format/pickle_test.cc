@@ -70,7 +70,7 @@ TEST(Pickle, ReadsTextsAndBytes) {
                                   "Vhi\n."s, "\x8d\2\0\0\0\0\0\0\0hi."s}) {
     const Parsed parsed(text);
     EXPECT_EQ(parsed.root().kind, Kind::kText);
-    EXPECT_EQ(*parsed.root().text, "hi");
+    EXPECT_EQ(TextOf(parsed.root()), "hi");
   }
   for (const std::string& text :
        {"B\2\0\0\0hi."s, "C\2hi."s, "\x8e\2\0\0\0\0\0\0\0hi."s, "\x96\2\0\0\0\0\0\0\0hi."s}) {

@@ -242,7 +242,8 @@ TEST(Zip, CrossesFourGibibytes) {
 TEST(Zip, CountsMoreMembersThanSixteenBitsHold) {
   ZipLayout layout;
   for (int i = 0; i < 70000; ++i) layout.Add(std::to_string(i), {});
-  const auto members = ListZip(File(Join(layout.Finish())));
+  const FileRef file = File(Join(layout.Finish()));
+  const auto members = ListZip(file);
   ASSERT_TRUE(members) << members.error().Message();
   EXPECT_EQ(members->size(), 70000u);
   EXPECT_EQ(members->back().name, "69999");
