@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kTensorFolder = "dump_tensor_data";
 constexpr int kFieldDepth = 3, kWholeDepth = 2;
-constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64;
+constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64, kMaxSpareLists = 16;
 // The files beside the document are written whole, so not often: a twentieth of the time at most.
 constexpr std::uint64_t kLookEveryCommits = 64;
 constexpr std::size_t kManyWaiting = 64;
@@ -145,7 +145,12 @@ Entry& Step::EntryFor(std::string_view name) {
   if (found != by_name_.end()) return *(last_ = found->second);
   Entry& entry = entries_.emplace_back();
   last_ = &entry;
-  entry.fields.reserve(kUsualFields);
+  if (spare_lists_.empty()) {
+    entry.fields.reserve(kUsualFields);
+  } else {
+    entry.fields = std::move(spare_lists_.back());
+    spare_lists_.pop_back();
+  }
   entry.name = name;
   entry.order = next_order_++;
   by_name_.emplace(entry.name, &entry);
@@ -168,6 +173,8 @@ void Step::ForgetFields(Entry& entry) {
     field.files.clear();
     spare_.push_back(std::move(field));
   }
+  entry.fields.clear();
+  if (spare_lists_.size() < kMaxSpareLists) spare_lists_.push_back(std::move(entry.fields));
   entry.fields = {};
   entry.in_memory = false;
 }

@@ -93,7 +93,8 @@ class Step {
   Entry* last_ = nullptr;     // that was put to: the next Put is often for it
   std::vector<Entry*> open_;  // not committed, or changed since; in no order
   std::vector<Field> fresh_;  // of the Put that is going on
-  std::vector<Field> spare_;  // used up, kept for their memory
+  std::vector<Field> spare_;  // used up, kept for their memory, like the next one
+  std::vector<std::vector<Field>> spare_lists_;
   std::string value_;         // of the entry that is committed
   Slots slots_;
   std::uint64_t next_order_ = 0, last_written_order_ = 0;

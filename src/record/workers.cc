@@ -1,6 +1,12 @@
 #include "record/workers.h"
 
 namespace vernier {
+namespace {
+
+// Waking another thread takes as long as two chunks that are in the cache.
+constexpr std::size_t kFewestShared = 3;
+
+}  // namespace
 
 Workers::~Workers() {
   {
@@ -16,7 +22,7 @@ void Workers::TakeAll() {
 }
 
 void Workers::ForEach(std::size_t count, const std::function<void(std::size_t)>& fn) {
-  if (num_threads_ <= 1 || count <= 1) {
+  if (num_threads_ <= 1 || count < kFewestShared) {
     for (std::size_t i = 0; i < count; ++i) fn(i);
     return;
   }

@@ -1,5 +1,6 @@
 """Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
 
+import collections
 import copy
 import functools
 import weakref
@@ -29,6 +30,7 @@ class Backward:
         self._capture = capture
         self._handles = []
         self._parameters = {}  # (parameter, module) -> its gradient accumulator, while hooked
+        self._num_watched = collections.Counter()  # module -> how many of its parameters are hooked
         self._outputs = {}  # id of a module's output -> (weak reference, version, calls that returned it)
         self._firings = {}  # module -> [first parameter that fired, how often, names still to come]
 
@@ -36,17 +38,18 @@ class Backward:
         for handle in self._handles:
             handle.remove()
         self._handles, self._parameters, self._firings, self._outputs = [], {}, {}, {}
+        self._num_watched.clear()
 
     # -- APIs
 
-    def watch_api(self, base, family, api, result):
+    def watch_api(self, name, family, api, result):
         tensor = _first_tensor(result)
         if tensor is None or not tensor.requires_grad or not torch.is_grad_enabled():
             return
         node = tensor.grad_fn
         if node is None:
             return
-        capture, name = self._capture, base + ".backward"
+        capture = self._capture
         epochs = [capture.epoch]
 
         def hook(grad_inputs, grad_outputs):
@@ -216,6 +219,7 @@ class Backward:
                 continue
             accumulator = expanded.grad_fn.next_functions[0][0]
             self._parameters[key] = accumulator
+            self._num_watched[call.module_name] += 1
             handle = accumulator.register_hook(self._parameter_hook(call.module_name, parameter_name, parameter))
             self._handles.append(handle)
 
@@ -234,7 +238,7 @@ class Backward:
         first, count, waiting = self._firings.get(module_name, (parameter_name, -1, 0))
         if parameter_name == first:
             count += 1
-            waiting = sum(1 for key in self._parameters if key[1] == module_name)
+            waiting = self._num_watched[module_name]
         waiting -= 1
         self._firings[module_name] = (first, count, waiting)
         name = f"{module_name}.parameters_grad.{count}"

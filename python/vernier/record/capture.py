@@ -91,7 +91,9 @@ class Capture:
         self.recorder = recorder
         self.cut = cut
         self.device_stage = device_stage
-        self.describer = Describer(device_stage=device_stage, cut=cut, keep_tensors=keep_tensors)
+        self.describer = Describer(
+            device_stage=device_stage, cut=cut, keep_tensors=keep_tensors, stores=config.stores_all
+        )
         self.filter = Filter(config)
         self.stacks = Stacks(recorder.stack)
         self.local = ThreadState()
@@ -136,8 +138,8 @@ class Capture:
         local = self.local
         local.depth = 1
         try:
-            base = f"{prefix}.{next(self.counters[prefix])}"  # taken once, so threads cannot mix their numbers
-            local.last_name = name = base + ".forward"
+            number = next(self.counters[prefix])  # taken once, so threads cannot mix their numbers
+            local.last_name = name = f"{prefix}.{number}.forward"
             kept = self._kept.get(prefix)
             if kept is None:
                 kept = self._decide(name, family, api, prefix)
@@ -145,7 +147,7 @@ class Capture:
             together = pure and kept and self._takes_both and "out" not in kwargs
             try:
                 if self.with_stacks and (kept or self.with_construct):
-                    stack = self.stacks.current(local.boundaries[-1])
+                    stack = self.stacks.current(local.boundaries[-1], 3)  # this, and the handler that called it
                 if kept and self.forward_input and not together:
                     masked = MASKED_INPUTS.get(api, ()) if family == "Distributed" else ()
                     self._put_inputs(name, masked, args, kwargs, stack)
@@ -165,7 +167,7 @@ class Capture:
                 if self.with_construct:
                     self.recorder.construct(name, self._parent_of_forward(stack))
                 if self.takes_backward and not (api in DROPOUTS and _dropout_is_off(args, kwargs)):
-                    self.backward.watch_api(base, family, api, result)
+                    self.backward.watch_api(f"{prefix}.{number}.backward", family, api, result)
             except Exception as error:
                 self.failed(error)
             return result
@@ -257,7 +259,8 @@ class Capture:
         call = ModuleCall(path, number, self.epoch, module)
         call.kept = self.filter.begin_module(call.name)
         call.parent = self._running_module()
-        call.stack = self.stacks.current(self.local.boundaries[-1]) if self.with_stacks and call.kept else None
+        if self.with_stacks and call.kept:
+            call.stack = self.stacks.current(self.local.boundaries[-1], 4)  # this, _guarded and call_module
         if call.kept and self.forward_input:
             self._put_inputs(call.name, (), args, kwargs, call.stack)
         return call
@@ -295,9 +298,10 @@ class Capture:
 
     def _inputs_text(self, args, kwargs, values):
         describer = self.describer
-        positional = ",".join([describer.text(value, values) for value in args])
-        keywords = ",".join([f'"{key}":{describer.keyed(key, value, values)}' for key, value in kwargs.items()])
-        return '"input_args":[' + positional + '],"input_kwargs":{' + keywords + "}"
+        text = '"input_args":[' + ",".join([describer.text(value, values) for value in args]) + '],"input_kwargs":{'
+        if kwargs:
+            text += ",".join([f'"{key}":{describer.keyed(key, value, values)}' for key, value in kwargs.items()])
+        return text + "}"
 
     def _output_text(self, result, values):
         if isinstance(result, tuple) and not isinstance(result, torch.Size):

@@ -210,6 +210,11 @@ class Config:
                 allowed = " or ".join(shapes[pattern] for pattern in patterns)
                 raise scope_error(f"{self.task}.scope", name, f"{allowed} (or backward) at level {self.level}")
 
+    @property
+    def stores_all(self):
+        """Whether every tensor gets a file."""
+        return self.task in ("tensor", "overflow_check")
+
     def takes(self, word):
         """Whether ``data_mode`` asks for "forward", "backward", "input" or "output"."""
         modes = self.data_mode

@@ -114,13 +114,14 @@ class Recorder:
 
     def put(self, name, text, words, num_bytes, stack, flags):
         """What was seen: NOT_FINITE, STOPPED. ``words`` is an array('q'); ``num_bytes`` is the tensors' size."""
-        call = self._put_held if num_bytes < SHORT_CALL_BYTES else self._put_free
         name, text = name.encode(), text.encode()
-        seen = c_uint32() if num_bytes >= SHORT_CALL_BYTES else self._seen
+        if num_bytes < SHORT_CALL_BYTES:
+            call, seen, seen_address = self._put_held, self._seen, self._seen_address
+        else:  # another thread may come in meanwhile
+            call, seen = self._put_free, c_uint32()
+            seen_address = ctypes.addressof(seen)
         address, count = words.buffer_info()
-        status = call(
-            self._pointer, name, len(name), text, len(text), address, count, stack, flags, ctypes.addressof(seen)
-        )
+        status = call(self._pointer, name, len(name), text, len(text), address, count, stack, flags, seen_address)
         if status:
             self._check(status)
         return seen.value

@@ -293,7 +293,7 @@ class Service:
         is_debug = config.level == "debug"
         if hasattr(self._capture, "set_place"):
             self._capture.set_place(f"step{self.current_step}", leaf)
-        stores = config.task in ("tensor", "overflow_check") or bool(config.tensor_list)
+        stores = config.stores_all or bool(config.tensor_list)
         data_folder = os.path.join(folder, "dump_tensor_data") if stores else None
         self._recorder.begin(
             folder=os.path.abspath(folder),

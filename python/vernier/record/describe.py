@@ -31,6 +31,8 @@ _DTYPE_CODES = {
 _ITEM_BYTES = {code: torch.empty((), dtype=dtype).element_size() for dtype, code in _DTYPE_CODES.items()}
 _DTYPES = {dtype: (code, _ITEM_BYTES[code], dtype.is_complex) for dtype, code in _DTYPE_CODES.items()}
 _STRIDED = torch.strided
+# Measuring fewer elements again costs less than finding out that they are the same as before.
+_MARKED_ELEMENTS = 1024
 _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 
 
@@ -73,12 +75,13 @@ class Values:
 class Describer:
     """``text(value, values)`` gives the descriptor; tensors in it are added to ``values``."""
 
-    def __init__(self, *, device_stage=None, cut=None, keep_tensors=False):
+    def __init__(self, *, device_stage=None, cut=None, keep_tensors=False, stores=False):
         self.storages = Storages()
+        self._marked_elements = 0 if stores else _MARKED_ELEMENTS
         self._device_stage = device_stage
         self._cut = cut
         self.keep_tensors = keep_tensors  # of each put, in values.tensors
-        self._looks_first = keep_tensors or cut is not None
+        plain_tensor = self._looked_at if keep_tensors or cut is not None else self.host_tensor
         self._by_type = {
             type(None): lambda value, values, depth: "null",
             bool: lambda value, values, depth: (
@@ -87,8 +90,7 @@ class Describer:
             int: lambda value, values, depth: f'{{"type":"int","value":{value}}}',
             float: lambda value, values, depth: f'{{"type":"float","value":{_quote(value)}}}',
             str: lambda value, values, depth: f'{{"type":"str","value":{_quote(value)}}}',
-            torch.Tensor: self._tensor,
-            torch.nn.Parameter: self._tensor,
+            **dict.fromkeys(_PLAIN_TENSORS, plain_tensor),
             list: self._sequence,
             tuple: self._sequence,
             dict: self._mapping,
@@ -192,10 +194,18 @@ class Describer:
 
     # -- tensors
 
-    def _tensor(self, tensor, values, depth):
+    def _looked_at(self, tensor, values, depth):
+        if self._cut is not None:
+            tensor = self._cut(tensor)
+            values.keep.append(tensor)
+        if self.keep_tensors:
+            values.tensors.append(tensor)
+        if type(tensor) in _PLAIN_TENSORS:
+            return self.host_tensor(tensor, values, depth)
+        return self._unusual_tensor(tensor, values)
+
+    def host_tensor(self, tensor, values, depth=0, flags=None):
         """A plain tensor. Every look at an attribute counts here: this is most of the cost of a small call."""
-        if self._looks_first:
-            tensor = self._look(tensor, values)
         try:
             known = _DTYPES.get(tensor.dtype)
             if known is None or not tensor.is_cpu or tensor.layout is not _STRIDED:
@@ -211,31 +221,22 @@ class Describer:
             if tensor.is_neg() or (known[2] and tensor.is_conj()):
                 tensor = tensor.detach().resolve_conj().resolve_neg()
                 values.keep.append(tensor)
-            self.add_words(tensor, known[0], values, 1 if tensor.requires_grad else 0)
+            if flags is None:
+                flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
+            shape = tensor.shape
+            num_elements = shape.numel()
+            identity, version = self.storages.mark(tensor) if num_elements > self._marked_elements else (0, 0)
+            address, strides = tensor.data_ptr(), tensor.stride()
+            values.words += (address, identity, version, known[0], flags, len(shape), *shape, *strides)
+            values.num_bytes += num_elements * known[1]
             return _TENSOR_MARK
         except (RuntimeError, NotImplementedError, AttributeError, TypeError):  # no memory: fake, batched, ...
             return self._without_data(tensor, values)
 
-    def _look(self, tensor, values):
-        if self._cut is not None:
-            tensor = self._cut(tensor)
-            values.keep.append(tensor)
-        if self.keep_tensors:
-            values.tensors.append(tensor)
-        return tensor
-
-    def add_words(self, tensor, code, values, flags):
-        identity, version = self.storages.mark(tensor)
-        shape = tensor.shape
-        values.words += (tensor.data_ptr(), identity, version, code, flags, len(shape), *shape, *tensor.stride())
-        values.num_bytes += tensor.numel() * _ITEM_BYTES[code]
-
     def _tensor_of_other_type(self, tensor, values):
-        if type(tensor) in _PLAIN_TENSORS:
-            return self._tensor(tensor, values, 0)
-        if self._looks_first:
-            tensor = self._look(tensor, values)
         try:
+            if self._cut is not None or self.keep_tensors:
+                return self._looked_at(tensor, values, 0)
             return self._unusual_tensor(tensor, values)
         except (RuntimeError, NotImplementedError, AttributeError, TypeError):
             return self._without_data(tensor, values)
@@ -249,8 +250,7 @@ class Describer:
             if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
                 values.keep.append(plain)
                 flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-                self.add_words(plain, _DTYPE_CODES[plain.dtype], values, flags)
-                return _TENSOR_MARK + _extras(name, tensor)
+                return self.host_tensor(plain, values, flags=flags) + _extras(name, tensor)
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
         if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:
             return self._device_stage.text(tensor, values, self)
@@ -263,7 +263,7 @@ class Describer:
             "device_mesh": tensor.device_mesh.mesh.tolist(),
             "placements": [_placement(p) for p in tensor.placements],
         }
-        mark = self._tensor(local, values, 0)
+        mark = self.text(local, values)
         if mark != _TENSOR_MARK:
             return mark
         return _TENSOR_MARK + _quote({"type": name, "after": after})

@@ -177,8 +177,7 @@ class HostStage:
         if values.tensors:
             values.tensors[-1] = host
         flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-        describer.add_words(host, describer.code(host.dtype), values, flags)
-        return "\x01"
+        return describer.host_tensor(host, values, flags=flags)
 
     def drain(self):
         pass

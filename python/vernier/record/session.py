@@ -17,7 +17,7 @@ def make(config):
     recorder = core.Recorder(
         summary=config.summary_mode,
         precision=config.precision,
-        tensors=config.task in ("tensor", "overflow_check"),
+        tensors=config.stores_all,
         dedup=config.dedup,
         staging_bytes=config.staging_bytes,
         min_free_bytes=config.min_free_space,

@@ -24,14 +24,14 @@ class Stacks:
         self._declare = declare  # called once for each new stack with its number and the texts of its frames
         self._known = {}
 
-    def current(self, boundary=(None, None)):
-        """The stack of the caller, without the frames of this package.
+    def current(self, boundary=(None, None), skip=1):
+        """The stack of the caller, without the frames of this package: the first ``skip`` are known to be such.
 
         ``boundary``: a frame of ours further out that still runs, and the stack it was called from. Nothing out there
         can have moved since, so the walk ends there.
         """
         end, outer = boundary
-        frame = sys._getframe(1)
+        frame = start = sys._getframe(skip)
         place = [id(outer)]
         add = place.append
         while frame is not end and frame is not None:
@@ -44,7 +44,7 @@ class Stacks:
         place = tuple(place)
         found = self._known.get(place)
         if found is None:
-            found = self._known[place] = self._new(sys._getframe(1), end if frame is end else None, outer)
+            found = self._known[place] = self._new(start, end if frame is end else None, outer)
         return found
 
     def _new(self, frame, end, outer):
