@@ -97,7 +97,7 @@ Result<Done> DiskFloor::Check(const std::filesystem::path& folder, std::uint64_t
                              "(min_free_space); what was written until now is complete",
                              space.free_bytes >> 20, floor >> 20)};
   }
-  bytes_until_asked_ = kAskEveryBytes;
+  bytes_until_asked_ = std::min(kAskEveryBytes, space.free_bytes - floor - num_bytes);
   return Done{};
 }
 

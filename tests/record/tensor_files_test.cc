@@ -358,6 +358,20 @@ TEST(DiskFloor, IsFivePercentOrFiveGigabytes) {
   EXPECT_FALSE(checked(kGiB - 1, 20 * kGiB));
 }
 
+TEST(DiskFloor, HoldsOnASmallDiskToo) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  std::uint64_t free_bytes = 8 * kMiB;
+  RecorderOptions options;
+  options.min_free_bytes = static_cast<std::int64_t>(2 * kMiB);
+  options.disk_space = [&](const std::filesystem::path&) -> Result<DiskSpace> {
+    return DiskSpace{free_bytes, 8 * kMiB};
+  };
+  DiskFloor floor(options);
+  int num_files = 0;
+  for (; num_files < 100 && floor.Check("x", kMiB); ++num_files) free_bytes -= kMiB;
+  EXPECT_EQ(num_files, 6);
+}
+
 // Runs in a child, because the limit is the process's.
 int RecordUnderALimit(const std::filesystem::path& folder, bool tensors) {
   signal(SIGXFSZ, SIG_IGN);

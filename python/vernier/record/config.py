@@ -119,6 +119,22 @@ def slices(key, value):
     return value
 
 
+def functions(key, value):
+    """{"package.module": ["function", ...]}"""
+    allowed = 'an object of module path to function names, e.g. {"package.module": ["function"]}'
+    if not isinstance(value, dict):
+        raise parameter_error(key, value, allowed)
+    for path, names in value.items():
+        if len(path) > 4096 or not all(part.isidentifier() for part in path.split(".")):
+            raise parameter_error(key, path[:60], allowed)
+        if not isinstance(names, list):
+            raise parameter_error(f"{key}.{path}", names, allowed)
+        for name in names:
+            if not isinstance(name, str) or len(name) > 255 or not name.isidentifier():
+                raise parameter_error(f"{key}.{path}", name, allowed)
+    return value
+
+
 def text(key, value):
     if not isinstance(value, str):
         raise parameter_error(key, value, "a text")
@@ -140,6 +156,7 @@ TOP = (
     Key("precision", "low", one_of("low", "high"), '"low"', "high: Mean and Norm in double, and for integers and float64 as well"),
     Key("risk_level", "FOCUS", one_of(*RISK_LEVELS), '"FOCUS"', "ALL: every API; FOCUS: not shape and creation calls; CORE: matrix products, convolutions, norms, ..."),
     Key("custom_op_namespaces", ["_C_ascend"], strings, '["_C_ascend"]', "namespaces under torch.ops that are recorded at L1 as well"),
+    Key("custom_wrap_ops", {}, functions, "{}", 'functions to record at L1 as well: `{"package.module": ["function"]}`; a module that cannot be imported yet is tried again at each `start()`'),
     Key("overwrite", True, boolean, "true", "false: refuse to record into a step/rank folder that exists; true: replace it, with a warning"),
     Key("dedup", True, boolean, "true", "equal tensors of a step are stored once; later names refer to the first file"),
     Key("staging_bytes", 2**30, integer(2**20), "1 GiB", "memory for tensors on their way to disk; the model waits when it is full"),

@@ -1,6 +1,7 @@
 """PrecisionDebugger: when to record, where to, and what surrounds it."""
 
 import atexit
+import importlib
 import os
 import shutil
 import sys
@@ -109,6 +110,7 @@ class Service:
         self._folder = None
         self._over = self._running = False
         self._custom = {}
+        self._imported = set()  # modules of custom_wrap_ops
         self._errors = set()
         self._token_handle = None
         atexit.register(self.close)
@@ -133,6 +135,7 @@ class Service:
             return
         self._interposer.add_models(models)
         self._begin_folder(rank_id)
+        self._import_custom()
         self._running = True
         self._capture.on = token_range is None
         self._interposer.on()
@@ -374,6 +377,21 @@ class Service:
         self._custom[id(module), api] = (module, api, prefix)
         if self._interposer is not None:
             self._interposer.add_custom(module, api, prefix)
+
+    def _import_custom(self):
+        for path, names in self.config.custom_wrap_ops.items():
+            if path in self._imported:
+                continue
+            try:
+                module = importlib.import_module(path)
+            except ImportError:
+                continue  # perhaps at the next start()
+            self._imported.add(path)
+            for name in names:
+                if callable(getattr(module, name, None)):
+                    self.register_custom_api(module, name, path)
+                else:
+                    log.warning(f"custom_wrap_ops: {path} has no function {name!r}")
 
     def restore_custom_api(self, module, api):
         self._custom.pop((id(module), api), None)

@@ -222,6 +222,28 @@ def test_custom_api_is_recorded_and_restored(recording):
         debugger.register_custom_api(library, "absent")
 
 
+def test_functions_named_in_the_config_are_recorded_once_they_can_be_imported(recording, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(os.getcwd())
+    debugger = recording.debugger(custom_wrap_ops={"late_library": ["twice", "absent"]})
+
+    def record():
+        debugger.start()
+        torch.relu(torch.ones(2))
+        if "late_library" in sys.modules:
+            sys.modules["late_library"].twice(torch.ones(2))
+        debugger.stop()
+        debugger.step()
+
+    record()
+    with open("late_library.py", "w") as file:
+        file.write("def twice(x):\n    return x + x\n")
+    record()
+    assert recording.dump(step=0).names == ["Torch.relu.0.forward"]
+    assert recording.dump(step=1).names == ["Torch.relu.0.forward", "late_library.twice.0.forward"]
+    assert "late_library has no function 'absent'" in capsys.readouterr().out
+    assert sys.modules.pop("late_library").twice.__name__ == "twice"
+
+
 def test_module_dump_records_that_module_alone(recording):
     inner, outer = nn.Linear(2, 2), model()
 
