@@ -188,9 +188,9 @@ VN_API VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const c
 VN_API VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes, const char* text,
                               size_t text_bytes, const int64_t* words, size_t num_words, int64_t stack,
                               uint32_t flags, uint32_t* seen);
-/* One member of construct.json; `parent` NULL: null. The same name again changes its value in place. */
-VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes,
-                                    const char* parent, size_t parent_bytes);
+/* Members of construct.json: a JSON list of a name, its parent or null, the next name, and so on. The same
+ * name again changes its value in place. */
+VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* members, size_t members_bytes);
 /* Adds a name to a stack without making a record: task structure. */
 VN_API VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack);
 /* Says what a stack's number means: a compact JSON list of texts, one for each frame. Numbers live as long as

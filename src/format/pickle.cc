@@ -110,7 +110,7 @@ class Interpreter {
     return value;
   }
   bool PushText(Kind kind, std::string_view text) {
-    if (text.size() > UINT32_MAX) return Fail(ErrorCode::kTooLarge, "a text of 4 GiB");
+    if (text.size() > UINT32_MAX) return Constant<Kind::kOpaque>();  // no name is that long
     PickleValue value;
     value.kind = kind;
     value.object = static_cast<std::uint32_t>(text.size());

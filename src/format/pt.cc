@@ -35,7 +35,8 @@ class Archive {
       const std::string_view name = member.name;
       if (name.starts_with(prefix)) by_name_.push_back({name.substr(prefix.size()), &member});
     }
-    std::sort(by_name_.begin(), by_name_.end());
+    // Not std::sort: the names lie in the file, see zip.cc.
+    std::partial_sort(by_name_.begin(), by_name_.end(), by_name_.end());
   }
 
   const ZipMember* Find(std::string_view name) const {

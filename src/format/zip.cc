@@ -248,7 +248,9 @@ Result<Done> CheckOverlapsAndNames(std::span<const ZipMember> members) {
       return Bad(Where(*order[i]), "overlaps '" + Printable(before.name) + "', as a zip bomb does");
     }
   }
-  std::sort(order.begin(), order.end(), by_name);
+  // Not std::sort: another program may change the names under it, which may confuse it beyond the array's
+  // ends.
+  std::partial_sort(order.begin(), order.end(), order.end(), by_name);
   for (std::size_t i = 1; i < order.size(); ++i) {
     if (order[i]->name == order[i - 1]->name) return Bad(Where(*order[i]), "is there twice");
   }

@@ -69,8 +69,9 @@ class JsonCursor {
   }
 
  private:
-  static constexpr const char* kRanOut = "the file ends inside a value";
-  static constexpr const char* kTextRanOut = "a text does not end";
+  // Arrays, because ran_out() knows them by their address, and a literal may have several.
+  static constexpr char kRanOut[] = "the file ends inside a value";
+  static constexpr char kTextRanOut[] = "a text does not end";
 
   void SkipBlanks();
   bool Open(char open, char close);  // false when empty or failed

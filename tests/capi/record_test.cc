@@ -43,6 +43,21 @@ class RecorderCalls : public testing::Test {
   const float data_[2] = {3, 4};
 };
 
+TEST_F(RecorderCalls, TakeParentsInPairs) {
+  Open(R"({"threads":1})");
+  const auto construct = [&](const std::string& members) {
+    return VnRecorderConstruct(recorder_, members.data(), members.size());
+  };
+  EXPECT_EQ(construct(R"(["a", null, "b\u0022", "a"])"), VN_OK);
+  for (const std::string bad : {R"(["a"])", R"(["a", 1])", R"(["a", )", "{}", ""}) {
+    EXPECT_EQ(construct(bad), VN_FAILED) << bad;
+  }
+  ASSERT_EQ(VnRecorderEnd(recorder_), VN_OK);
+  std::ifstream file(folder_.path() / "rank0" / "construct.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text, "{\n \"a\": null,\n \"b\\\"\": \"a\"\n}");
+}
+
 TEST(DtypeCode, KnowsOurNames) {
   EXPECT_GE(VnDtypeCode("float32"), 0);
   EXPECT_EQ(VnDtypeCode("float32"), VnDtypeCode("torch.float32"));

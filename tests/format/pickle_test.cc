@@ -1,5 +1,9 @@
 #include "format/pickle.h"
 
+#include <sys/mman.h>
+
+#include <cstring>
+
 #include "format/format_testing.h"
 #include "format/little_endian.h"
 #include "gmock/gmock.h"
@@ -63,6 +67,21 @@ TEST(Pickle, ReadsScalarsOfEveryProtocol) {
   EXPECT_EQ(Parsed("G\x3f\xf8\0\0\0\0\0\0."s).root().real, 1.5);
   EXPECT_EQ(Parsed("F-2.5\n.").root().real, -2.5);
   EXPECT_EQ(Parsed("\x8a\x09\1\1\1\1\1\1\1\1\1.").root().kind, Kind::kOpaque);  // more than 64 bits
+}
+
+TEST(Pickle, PassesOverTextsThatNoNameCanBe) {
+  constexpr std::size_t kHugeBytes = (std::size_t{1} << 32) + 16;
+  void* const memory = mmap(nullptr, kHugeBytes + 10, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const bytes = static_cast<std::byte*>(memory);
+  bytes[0] = std::byte{0x8e};  // BINBYTES8
+  std::memcpy(bytes + 1, &kHugeBytes, sizeof kHugeBytes);
+  bytes[9 + kHugeBytes] = std::byte{'.'};
+  const auto tree = ParsePickle({bytes, kHugeBytes + 10});
+  ASSERT_TRUE(tree) << tree.error().Message();
+  EXPECT_EQ(tree->root.kind, Kind::kOpaque);
+  munmap(memory, kHugeBytes + 10);
 }
 
 TEST(Pickle, ReadsTextsAndBytes) {

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import threading
 from array import array
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
@@ -13,6 +14,7 @@ FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 NOT_FINITE, STOPPED = 1, 2
 # Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come out.
 SHORT_CALL_BYTES = 1 << 18
+_MANY_PARENTS = 512
 
 
 class Totals(ctypes.Structure):
@@ -36,7 +38,7 @@ _CALLS = {
     "VnRecorderBegin": (c_void_p, c_char_p),
     "VnRecorderMove": (c_void_p, c_char_p, c_char_p),
     "VnRecorderPut": _PUT,
-    "VnRecorderConstruct": (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t),
+    "VnRecorderConstruct": (c_void_p, c_char_p, c_size_t),
     "VnRecorderNote": (c_void_p, c_char_p, c_size_t, c_int64),
     "VnRecorderStack": (c_void_p, c_int64, c_char_p, c_size_t),
     "VnRecorderDescribe": (
@@ -94,7 +96,8 @@ class Recorder:
         self._seen = c_uint32()
         self._seen_address = ctypes.addressof(self._seen)
         self._put_held, self._put_free = _held["VnRecorderPut"], _free["VnRecorderPut"]
-        self._construct_held = _held["VnRecorderConstruct"]
+        self._parents = []  # members of construct.json that the core does not know yet: name, parent, name, ...
+        self._parents_lock = threading.Lock()
 
     @staticmethod
     def _check(status):
@@ -132,9 +135,19 @@ class Recorder:
         self._check(_held["VnRecorderNote"](self._pointer, name, len(name), stack))
 
     def construct(self, name, parent):
-        name = name.encode()
-        parent = None if parent is None else parent.encode()
-        self._check(self._construct_held(self._pointer, name, len(name), parent, len(parent or b"")))
+        """Reaches the core with others: each call of it costs as much as a small record."""
+        with self._parents_lock:
+            self._parents += (name, parent)
+            if len(self._parents) < _MANY_PARENTS:
+                return
+        self._send_parents()
+
+    def _send_parents(self):
+        with self._parents_lock:
+            parents, self._parents = self._parents, []
+        if parents:
+            text = json.dumps(parents).encode()
+            self._check(_free["VnRecorderConstruct"](self._pointer, text, len(text)))
 
     def stack(self, number, frames):
         text = json.dumps(frames).encode()
@@ -164,9 +177,11 @@ class Recorder:
         self._check(_free["VnRecorderFillTensor"](self._pointer, slot, address, count))
 
     def flush(self):
+        self._send_parents()
         self._check(_free["VnRecorderFlush"](self._pointer))
 
     def end(self):
+        self._send_parents()
         self._check(_free["VnRecorderEnd"](self._pointer))
 
     def totals(self):

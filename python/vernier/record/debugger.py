@@ -111,6 +111,7 @@ class Service:
         self._over = self._running = False
         self._custom = {}
         self._imported = set()  # modules of custom_wrap_ops
+        self._configured = []  # what they gave: keys of _custom
         self._errors = set()
         self._token_handle = None
         atexit.register(self.close)
@@ -238,6 +239,10 @@ class Service:
         if fresh.dump_enable is None:
             fresh.dump_enable = enabled
         if vars(fresh) != vars(self.config):
+            if fresh.custom_wrap_ops != self.config.custom_wrap_ops:
+                for key in self._configured:
+                    self._custom.pop(key, None)
+                self._configured, self._imported = [], set()
             self.config = fresh
             self._release()
 
@@ -379,6 +384,8 @@ class Service:
             self._interposer.add_custom(module, api, prefix)
 
     def _import_custom(self):
+        if self.config.level not in ("L1", "mix"):
+            return
         for path, names in self.config.custom_wrap_ops.items():
             if path in self._imported:
                 continue
@@ -386,10 +393,14 @@ class Service:
                 module = importlib.import_module(path)
             except ImportError:
                 continue  # perhaps at the next start()
+            except Exception as error:
+                log.warning(f"custom_wrap_ops: {path} cannot be imported: {type(error).__name__}: {error}")
+                module, names = None, ()
             self._imported.add(path)
             for name in names:
                 if callable(getattr(module, name, None)):
                     self.register_custom_api(module, name, path)
+                    self._configured.append((id(module), name))
                 else:
                     log.warning(f"custom_wrap_ops: {path} has no function {name!r}")
 

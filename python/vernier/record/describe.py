@@ -194,15 +194,16 @@ class Describer:
 
     # -- tensors
 
-    def _looked_at(self, tensor, values, depth):
+    def _look(self, tensor, values):
         if self._cut is not None:
             tensor = self._cut(tensor)
             values.keep.append(tensor)
         if self.keep_tensors:
             values.tensors.append(tensor)
-        if type(tensor) in _PLAIN_TENSORS:
-            return self.host_tensor(tensor, values, depth)
-        return self._unusual_tensor(tensor, values)
+        return tensor
+
+    def _looked_at(self, tensor, values, depth):
+        return self.host_tensor(self._look(tensor, values), values, depth)
 
     def host_tensor(self, tensor, values, depth=0, flags=None):
         """A plain tensor. Every look at an attribute counts here: this is most of the cost of a small call."""
@@ -234,9 +235,8 @@ class Describer:
             return self._without_data(tensor, values)
 
     def _tensor_of_other_type(self, tensor, values):
+        tensor = self._look(tensor, values)
         try:
-            if self._cut is not None or self.keep_tensors:
-                return self._looked_at(tensor, values, 0)
             return self._unusual_tensor(tensor, values)
         except (RuntimeError, NotImplementedError, AttributeError, TypeError):
             return self._without_data(tensor, values)
@@ -250,7 +250,8 @@ class Describer:
             if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
                 values.keep.append(plain)
                 flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-                return self.host_tensor(plain, values, flags=flags) + _extras(name, tensor)
+                text = self.host_tensor(plain, values, flags=flags)
+                return text + _extras(name, tensor) if text == _TENSOR_MARK else text
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
         if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:
             return self._device_stage.text(tensor, values, self)
@@ -263,7 +264,9 @@ class Describer:
             "device_mesh": tensor.device_mesh.mesh.tolist(),
             "placements": [_placement(p) for p in tensor.placements],
         }
-        mark = self.text(local, values)
+        if values.tensors:
+            values.tensors[-1] = local
+        mark = self.host_tensor(local, values)
         if mark != _TENSOR_MARK:
             return mark
         return _TENSOR_MARK + _quote({"type": name, "after": after})

@@ -31,7 +31,10 @@ class Stacks:
         can have moved since, so the walk ends there.
         """
         end, outer = boundary
-        frame = start = sys._getframe(skip)
+        try:
+            frame = start = sys._getframe(skip)
+        except ValueError:  # called by a thread of C alone: no frame below ours
+            frame = start = sys._getframe(1)
         place = [id(outer)]
         add = place.append
         while frame is not end and frame is not None:

@@ -244,6 +244,35 @@ def test_functions_named_in_the_config_are_recorded_once_they_can_be_imported(re
     assert sys.modules.pop("late_library").twice.__name__ == "twice"
 
 
+def test_custom_functions_follow_the_config_and_the_level(recording, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(os.getcwd())
+    with open("followed_library.py", "w") as file:
+        file.write("def a(x):\n    return x + x\n\ndef b(x):\n    return x * x\n")
+    with open("broken_library.py", "w") as file:
+        file.write("raise RuntimeError('needs a GPU')\n")
+    import followed_library
+
+    wanted = ({"followed_library": ["a"], "broken_library": ["c"]}, {"followed_library": ["a", "b"]}, {})
+    found = []
+    debugger = recording.debugger(dump_enable=True, custom_wrap_ops=wanted[0])
+    path = recording.folder / "config.json"
+    for step, ops in enumerate(wanted):
+        document = dict(json.loads(path.read_text()), custom_wrap_ops=ops, step=[0, 1, 2, 3 + step])  # a new size
+        path.write_text(json.dumps(document))
+        debugger.start()
+        followed_library.a(torch.ones(2))
+        followed_library.b(torch.ones(2))
+        debugger.stop()
+        debugger.step()
+        found.append([name for name in recording.dump(step=step).names if "library" in name])
+    assert found == [["followed_library.a.0.forward"], [f"followed_library.{name}.0.forward" for name in "ab"], []]
+    assert "broken_library cannot be imported: RuntimeError: needs a GPU" in capsys.readouterr().out
+
+    dump = recording.run(lambda: followed_library.a(torch.ones(2)), level="L2", custom_wrap_ops=wanted[1])
+    assert [name.split(".")[0] for name in dump.names] == ["Aten"] * len(dump.names)
+    assert any(".add." in name for name in dump.names)
+
+
 def test_module_dump_records_that_module_alone(recording):
     inner, outer = nn.Linear(2, 2), model()
 

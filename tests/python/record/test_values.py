@@ -178,3 +178,82 @@ def test_a_change_behind_torchs_back_is_seen(recording):
     data = recording.run(body).data
     assert data["Torch.add.0.forward"]["input_args"][0]["Max"] == 1.0
     assert data["Torch.add.1.forward"]["input_args"][0]["Max"] == 7.0
+
+
+def wrapper_class(refuses=(), wraps_results=False, **methods):
+    """A class of tensors without memory of their own, that hands operators on to the tensor inside."""
+    from torch.utils._pytree import tree_map
+
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            if any(word in str(func) for word in refuses):
+                raise NotImplementedError(str(func))
+            args, kwargs = tree_map(lambda x: x.inner if isinstance(x, cls) else x, (args, kwargs or {}))
+            result = func(*args, **kwargs)
+            return tree_map(lambda x: cls(x) if isinstance(x, torch.Tensor) else x, result) if wraps_results else result
+
+    for name, method in methods.items():
+        setattr(Wrapper, name, method)
+    return Wrapper
+
+
+def test_a_tensor_that_cannot_be_cut_costs_only_its_own_record(recording):
+    wrapped = wrapper_class(refuses=("slice",))(torch.ones(3))
+    section = {"slice": [{"dim": 0, "size": 3, "begin": 0, "end": 2}]}
+
+    def body():
+        torch.cat([wrapped, torch.ones(500000), torch.full((1,), 7.0)])
+        torch.relu(torch.full((3,), 2.0))
+
+    data = recording.run(body, task="nan_check", section=section).data
+    (argument,) = data["Torch.relu.0.forward"]["input_args"]
+    assert (argument["shape"], argument["Max"]) == ([2], 2.0)
+
+
+def test_a_wrapper_that_has_no_address(recording):
+    def refuse(tensor):
+        raise NotImplementedError
+
+    wrapped = wrapper_class(wraps_results=True, data_ptr=refuse)(torch.ones(3))
+    data = recording.run(lambda: torch.relu(wrapped)).data["Torch.relu.0.forward"]
+    assert data["input_args"][0]["shape"] == [3]
+    assert data["input_args"][0]["Max"] is None
+    assert data["output"][0]["shape"] == [3]
+
+
+@pytest.mark.parametrize("task", ["statistics", "nan_check"])
+def test_distributed_tensors_are_measured_by_their_local_part(recording, tmp_path, task):
+    distributed = pytest.importorskip("torch.distributed.tensor")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        mesh = distributed.init_device_mesh("cpu", (1,))
+        x, y = (
+            distributed.distribute_tensor(torch.full((n,), value), mesh, [distributed.Replicate()])
+            for n, value in ((3, 1.0), (3, 20.0))
+        )
+        debugger = recording.debugger(task=task)
+        debugger.start(rank_id=0)
+        torch.add(x, y)
+        debugger.stop()
+    finally:
+        torch.distributed.destroy_process_group()
+    call = recording.dump(rank=0).data["Torch.add.0.forward"]
+    assert [argument["Max"] for argument in call["input_args"]] == [1.0, 20.0]
+    assert call["input_args"][1]["type"] == "torch.distributed.tensor.DTensor"
+
+
+def test_a_stack_without_frames_below_ours():
+    from vernier.record.stacks import Stacks
+
+    declared = []
+    stack = Stacks(lambda number, texts: declared.append(texts)).current(skip=100000)
+    assert stack.number == 0
+    assert "test_a_stack_without_frames_below_ours" in declared[0][0]
