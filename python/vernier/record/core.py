@@ -56,6 +56,7 @@ _CALLS = {
     "VnRecorderFlush": (c_void_p,),
     "VnRecorderEnd": (c_void_p,),
     "VnRecorderTotals": (c_void_p, POINTER(Totals)),
+    "VnRecorderUseCuda": (c_void_p, c_char_p),
 }
 
 
@@ -71,6 +72,7 @@ def _bind(library):
 _free = _bind(_native.lib)
 _held = _bind(ctypes.PyDLL(_native.lib._name))
 _native.lib.VnDtypeCode.restype, _native.lib.VnDtypeCode.argtypes = c_int64, (c_char_p,)
+_native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = c_uint64, ()
 _native.lib.VnCloseRecorder.restype, _native.lib.VnCloseRecorder.argtypes = None, (c_void_p,)
 
 
@@ -175,6 +177,12 @@ class Recorder:
     def fill_tensor(self, slot, words):
         address, count = words.buffer_info()
         self._check(_free["VnRecorderFillTensor"](self._pointer, slot, address, count))
+
+    def use_cuda(self, compiler_path):
+        """The dtypes that are measured on CUDA devices from now on, a bit for each. ``compiler_path``: of libnvrtc."""
+        path = None if compiler_path is None else os.fsencode(compiler_path)
+        self._check(_free["VnRecorderUseCuda"](self._pointer, path))
+        return _native.lib.VnCudaDtypes()
 
     def flush(self):
         self._send_parents()

@@ -2,14 +2,13 @@
 device as small tensors and come to the host together. Contents are copied through pinned memory on a stream of their
 own. Nothing here waits for the device before drain()."""
 
-import ctypes
 import glob
 import os
 from array import array
 
 import torch
 
-from .. import _native
+from .. import VernierError
 from . import core, log
 
 _MANY_SLOTS = 16384  # statistics of so many tensors wait on the device at most
@@ -17,9 +16,6 @@ _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
 _NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
 _CUDA = 128  # VN_TENSOR_CUDA: two words more, the device and its stream
 _CUDA_DIMENSIONS = 8  # at most
-_native.lib.VnRecorderUseCuda.restype = ctypes.c_int32
-_native.lib.VnRecorderUseCuda.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
-_native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = ctypes.c_uint64, ()
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
@@ -190,13 +186,11 @@ def _use_cuda(recorder):
     """The dtypes that the core can measure on CUDA devices, a bit for each; 0: none, so torch does it."""
     if _raw_stream is None or torch.version.cuda is None:
         return 0
-    path = _compiler_path()
     try:
-        recorder._check(_native.lib.VnRecorderUseCuda(recorder._pointer, None if path is None else os.fsencode(path)))
-    except _native.VernierError as error:
+        return recorder.use_cuda(_compiler_path())
+    except VernierError as error:
         log.warning(f"tensors on CUDA devices are measured by torch, which takes longer: {error}")
         return 0
-    return _native.lib.VnCudaDtypes()
 
 
 def _compiler_path():
