@@ -90,9 +90,9 @@ TEST_F(MappedFileTest, ReleasedWindowsCanBeReadAgain) {
   EXPECT_EQ(Sum(window), before);
 }
 
-// The sanitizer has a handler of its own, which is then the one that was there before ours.
+// A sanitizer has a handler of its own, which is then the one that was there before ours.
 bool DiedOfABusError(int status) {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) return true;
 #endif
   return testing::KilledBySignal(SIGBUS)(status);
