@@ -23,7 +23,7 @@ using internal::SumLanes;
 using internal::SummaryKernels;
 
 // The unit of work of a thread. Fixed, because sums depend on where they are cut.
-constexpr std::uint64_t kChunkElements = std::uint64_t{1} << 18;
+constexpr std::uint64_t kChunkElements = std::uint64_t{1} << 16;
 static_assert(kChunkElements % kBlockElements == 0 && kBlockElements % internal::kNumSumLanes == 0);
 
 template <class T>

@@ -95,7 +95,7 @@ class Step {
   std::vector<Field> fresh_;  // of the Put that is going on
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
-  std::string value_;         // of the entry that is committed
+  std::string value_;  // of the entry that is committed
   Slots slots_;
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // the file is, or holds what was replaced

@@ -1,14 +1,7 @@
 #include "record/tensor_meter.h"
 
-#include <algorithm>
-#include <thread>
-
 namespace vernier {
 namespace {
-
-int NumThreads(int asked) {
-  return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 // Nothing to read: only an empty tensor has a digest, that of no bytes.
 Measured WithoutElements(const TensorWords& tensor, SummaryMode mode) {
@@ -20,7 +13,7 @@ Measured WithoutElements(const TensorWords& tensor, SummaryMode mode) {
 }  // namespace
 
 TensorMeter::TensorMeter(const RecorderOptions& options)
-    : options_(options), pool_(options.staging_bytes), workers_(NumThreads(options.num_threads)) {}
+    : options_(options), pool_(options.staging_bytes), workers_(options.num_threads) {}
 
 Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, TensorFiles* files,
                                                  const std::function<std::string()>& stem,

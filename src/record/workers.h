@@ -1,4 +1,6 @@
-// Threads that help with one large job at a time and sleep in between.
+// Threads that help with one large job at a time and sleep in between. Where the program that is recorded
+// computes with OpenMP on several threads, these are the threads: they wait for work without sleeping, and
+// others beside them would only take their time.
 #pragma once
 
 #include <atomic>
@@ -15,7 +17,8 @@ namespace vernier {
 // Used by one thread at a time.
 class Workers {
  public:
-  explicit Workers(int num_threads) : num_threads_(num_threads) {}  // the caller's included
+  // 0: as many as the machine has cores, or those of OpenMP. The caller's is included.
+  explicit Workers(int num_threads);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();
@@ -29,6 +32,7 @@ class Workers {
   void TakeAll();
 
   const int num_threads_;
+  const bool may_use_openmp_;
   std::mutex mutex_;
   std::condition_variable has_work_, is_done_;
   std::vector<std::thread> threads_;  // started by the first large job

@@ -89,8 +89,8 @@ TEST(Summary, HasTheSameBitsOnEveryTargetAndInAnyOrderOfChunks) {
   ForEachTarget([&] {
     found.push_back(Summarize(View(Dtype::kF32, data, shape, strides), request));
     SummaryTask task(View(Dtype::kF32, data, shape, strides), request);
-    ASSERT_EQ(task.num_chunks(), 3u);
-    for (const std::size_t chunk : {2u, 0u, 1u}) task.RunChunk(chunk);
+    ASSERT_GE(task.num_chunks(), 3u);
+    for (std::size_t chunk = task.num_chunks(); chunk-- > 0;) task.RunChunk(chunk);
     found.push_back(task.Finish());
   });
   for (const Summary& summary : found) EXPECT_TRUE(summary == found[0]);

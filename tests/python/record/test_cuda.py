@@ -205,13 +205,13 @@ def test_gradients_that_are_saved_by_name(recording):
 
 
 def test_without_a_device_the_reason_is_given():
-    from vernier import _native
+    from vernier import VernierError
     from vernier.record import core, device
 
     if torch.cuda.is_available():
         pytest.skip("there is a device")
     recorder = core.Recorder()
     assert device._use_cuda(recorder) == 0
-    with pytest.raises(_native.VernierError, match="driver|device|cuInit"):
-        recorder._check(_native.lib.VnRecorderUseCuda(recorder._pointer, None))
+    with pytest.raises(VernierError, match="driver|device|cuInit"):
+        recorder.use_cuda(None)
     recorder.close()
