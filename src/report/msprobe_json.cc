@@ -11,47 +11,53 @@ namespace {
 // What was measured of the two files, for readers that want more than the columns.
 struct MeasuredNumber {
   std::string_view key;
-  double (*get)(const PairMeasures& m);
+  void (*append)(const PairMeasures& m, std::string& out);
 };
+// Counts are written as whole numbers.
+void Append(std::uint64_t number, std::string& out) { out += fmt::format_int(number).c_str(); }
+void Append(double number, std::string& out) { AppendJsonNumber(number, false, out); }
 template <auto kMember>
-double Get(const PairMeasures& m) {
-  return static_cast<double>(m.*kMember);
+void Member(const PairMeasures& m, std::string& out) {
+  Append(m.*kMember, out);
+}
+template <auto kSide, auto kNumber>
+void Statistic(const PairMeasures& m, std::string& out) {
+  Append(((m.*kSide).*kNumber)(), out);
 }
 constexpr MeasuredNumber kMeasuredNumbers[] = {
-    {"num_elements", Get<&PairMeasures::num_elements>},
-    {"dot", Get<&PairMeasures::dot>},
-    {"sum_sq_npu", Get<&PairMeasures::sum_sq_target>},
-    {"sum_sq_bench", Get<&PairMeasures::sum_sq_golden>},
-    {"sum_sq_diff", Get<&PairMeasures::sum_sq_diff>},
-    {"sum_abs_diff", Get<&PairMeasures::sum_abs_diff>},
-    {"sum_diff", Get<&PairMeasures::sum_diff>},
-    {"max_abs_diff", Get<&PairMeasures::max_abs_diff>},
-    {"max_relative", Get<&PairMeasures::max_relative>},
-    {"sum_relative", Get<&PairMeasures::sum_relative>},
-    {"num_relative_below_1e3", Get<&PairMeasures::num_relative_below_1e3>},
-    {"num_relative_below_5e3", Get<&PairMeasures::num_relative_below_5e3>},
-    {"num_both_nan", Get<&PairMeasures::num_both_nan>},
-    {"num_both_same_inf", Get<&PairMeasures::num_both_same_inf>},
-    {"num_opposite_inf", Get<&PairMeasures::num_opposite_inf>},
-    {"num_nan_npu_only", Get<&PairMeasures::num_nan_target_only>},
-    {"num_nan_bench_only", Get<&PairMeasures::num_nan_golden_only>},
-    {"num_inf_npu_only", Get<&PairMeasures::num_inf_target_only>},
-    {"num_inf_bench_only", Get<&PairMeasures::num_inf_golden_only>},
-    {"npu_max", [](const PairMeasures& m) { return m.target.Max(); }},
-    {"npu_min", [](const PairMeasures& m) { return m.target.Min(); }},
-    {"npu_mean", [](const PairMeasures& m) { return m.target.Mean(); }},
-    {"npu_norm", [](const PairMeasures& m) { return m.target.Norm(); }},
-    {"bench_max", [](const PairMeasures& m) { return m.golden.Max(); }},
-    {"bench_min", [](const PairMeasures& m) { return m.golden.Min(); }},
-    {"bench_mean", [](const PairMeasures& m) { return m.golden.Mean(); }},
-    {"bench_norm", [](const PairMeasures& m) { return m.golden.Norm(); }},
+    {"num_elements", Member<&PairMeasures::num_elements>},
+    {"dot", Member<&PairMeasures::dot>},
+    {"sum_sq_npu", Member<&PairMeasures::sum_sq_target>},
+    {"sum_sq_bench", Member<&PairMeasures::sum_sq_golden>},
+    {"sum_sq_diff", Member<&PairMeasures::sum_sq_diff>},
+    {"sum_abs_diff", Member<&PairMeasures::sum_abs_diff>},
+    {"sum_diff", Member<&PairMeasures::sum_diff>},
+    {"max_abs_diff", Member<&PairMeasures::max_abs_diff>},
+    {"max_relative", Member<&PairMeasures::max_relative>},
+    {"num_relative_below_1e3", Member<&PairMeasures::num_relative_below_1e3>},
+    {"num_relative_below_5e3", Member<&PairMeasures::num_relative_below_5e3>},
+    {"num_both_nan", Member<&PairMeasures::num_both_nan>},
+    {"num_both_same_inf", Member<&PairMeasures::num_both_same_inf>},
+    {"num_opposite_inf", Member<&PairMeasures::num_opposite_inf>},
+    {"num_nan_npu_only", Member<&PairMeasures::num_nan_target_only>},
+    {"num_nan_bench_only", Member<&PairMeasures::num_nan_golden_only>},
+    {"num_inf_npu_only", Member<&PairMeasures::num_inf_target_only>},
+    {"num_inf_bench_only", Member<&PairMeasures::num_inf_golden_only>},
+    {"npu_max", Statistic<&PairMeasures::target, &TensorStats::Max>},
+    {"npu_min", Statistic<&PairMeasures::target, &TensorStats::Min>},
+    {"npu_mean", Statistic<&PairMeasures::target, &TensorStats::Mean>},
+    {"npu_norm", Statistic<&PairMeasures::target, &TensorStats::Norm>},
+    {"bench_max", Statistic<&PairMeasures::golden, &TensorStats::Max>},
+    {"bench_min", Statistic<&PairMeasures::golden, &TensorStats::Min>},
+    {"bench_mean", Statistic<&PairMeasures::golden, &TensorStats::Mean>},
+    {"bench_norm", Statistic<&PairMeasures::golden, &TensorStats::Norm>},
 };
 
 void AppendMeasured(const PairMeasures& m, std::string& out) {
   out += ", \"measured\": {";
   for (const MeasuredNumber& number : kMeasuredNumbers) {
     out += fmt::format("\"{}\": ", number.key);
-    AppendJsonNumber(number.get(m), false, out);
+    number.append(m, out);
     out += ", ";
   }
   out += fmt::format("\"worst\": {{\"index\": {}, \"npu\": ", m.max_abs_diff_index);
