@@ -329,6 +329,8 @@ void Step::Commit(Entry& entry, DeviceJob* later) {
   if (!entry.keep) ForgetFields(entry);
   if (!shared_.writer.idle()) {
     shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, value_));
+  } else if (stopped()) {
+    // It has failed since we asked: the files that this record names may not be there.
   } else if (Result<RecordRange> range = document_.Append(entry.name, value_); range) {
     entry.range = *range;
   } else {

@@ -137,7 +137,14 @@ def slow_pair(tmp_path_factory):
 def interrupted(code, *arguments):
     """Runs Python code, sends Ctrl-C when it has said "ready" and half a second has passed."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background job ignores it, and would hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     assert process.stdout.readline() == "ready\n"
     threading.Event().wait(0.5)
     process.send_signal(signal.SIGINT)
