@@ -273,6 +273,7 @@ class MsprobeCommand {
   ExitCode Run(Settings settings) {
     const Interrupt interrupt;
     settings.stop = interrupt.token();
+    settings.whole_files_only = as_msprobe_;
     std::unique_ptr<Progress> progress;
     settings.on_progress = [&](std::uint64_t done, std::uint64_t total, std::uint64_t bytes) {
       if (!progress)

@@ -46,7 +46,7 @@ class Dump {
 };
 
 // The single tensor that a file holds, without an index: what a data_name of a recorded dump refers to.
-// Fails when the file holds none or several.
+// Fails when the file holds none or several, or one with a name.
 Result<TensorView> LoadTensorFile(std::string path);
 
 }  // namespace vernier

@@ -69,12 +69,16 @@ void Progress::Update(std::uint64_t items_done, std::uint64_t bytes_done) {
   if (now - last_draw_ < (terminal_ ? kRedrawEvery : kPlainLineEvery)) return;
   last_draw_ = now;
   drawn_ = true;
-  const bool bytes = total_bytes_ != 0;
-  const double done = static_cast<double>(bytes ? bytes_done : items_done);
-  const double total = static_cast<double>(bytes ? total_bytes_ : total_items_);
-  const double per_second = done / std::max(duration<double>(now - start_).count(), 1e-9);
-  const double seconds_left = per_second > 0 ? std::max(total - done, 0.0) / per_second : 0;
-  std::string text = ProgressText(label_, done / total, per_second, bytes, seconds_left, terminal_);
+  // How far by bytes where their total is known, by items where it is not; how fast by bytes wherever there
+  // are any.
+  const double fraction = total_bytes_ != 0
+                              ? static_cast<double>(bytes_done) / static_cast<double>(total_bytes_)
+                              : static_cast<double>(items_done) / static_cast<double>(total_items_);
+  const bool bytes = total_bytes_ != 0 || bytes_done != 0;
+  const double seconds = std::max(duration<double>(now - start_).count(), 1e-9);
+  const double per_second = static_cast<double>(bytes ? bytes_done : items_done) / seconds;
+  const double seconds_left = fraction > 0 ? seconds * std::max(1 / fraction - 1, 0.0) : 0;
+  std::string text = ProgressText(label_, fraction, per_second, bytes, seconds_left, terminal_);
   if (terminal_) {
     text.resize(std::min(text.size(), static_cast<std::size_t>(TerminalWidth(fileno(stream_)) - 1)));
     text = "\r" + text + "\x1b[K";

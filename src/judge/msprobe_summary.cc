@@ -1,5 +1,6 @@
 #include "judge/msprobe_summary.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace vernier::msprobe {
@@ -46,6 +47,13 @@ bool IsHalf(std::string_view dtype) {
          dtype.find("Float16") != std::string_view::npos;
 }
 
+// Nothing can be measured, but it is known that they differ: the shape of one is not that of the other, or
+// nothing on the other side has its shape. REQUIRES: other rows of the record are matched
+bool HasAnotherShape(const ResultRow& row) {
+  const bool is_tensor = row.npu.dtype != "None" && !row.npu.dtype.starts_with("<class");
+  return row.state == PortState::kOutput && is_tensor && (!row.matched || row.npu.shape != row.bench.shape);
+}
+
 bool Fails(Mode mode, const ResultRow& row) {
   static constexpr std::string_view kFailing[] = {"No", "Warning", "Different"};
   return row.result == kFailing[static_cast<std::size_t>(mode)] || row.result == "error" ||
@@ -66,6 +74,10 @@ bool IsPlainArgument(const ResultRow& row) {
 bool IsDifferentArgument(const ResultRow& row) {
   return row.matched && IsPlainArgument(row) &&
          TextOf(row.npu.statistics[0]) != TextOf(row.bench.statistics[0]);
+}
+
+bool HasPartner(std::span<const ResultRow> record) {
+  return std::any_of(record.begin(), record.end(), [](const ResultRow& row) { return row.matched; });
 }
 
 }  // namespace
@@ -90,6 +102,7 @@ double SummaryBuilder::Tolerance(const ResultRow& row) const {
 void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> record) {
   double input_error = 0, output_error = 0;
   bool inputs_agree = true, outputs_agree = true, has_output = false;
+  const bool has_partner = HasPartner(record);
   for (const ResultRow& row : record) {
     ++summary_.num_rows;
     if (row.bad_record) ++summary_.num_bad_records;
@@ -98,7 +111,8 @@ void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> rec
     if (mode_ == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr) {
       ++summary_.num_not_measured;
     }
-    const std::optional<double> error = RowError(mode_, row);
+    std::optional<double> error = RowError(mode_, row);
+    if (has_partner && HasAnotherShape(row)) error = HUGE_VAL;
     if (!error || IsPlainArgument(row)) continue;
     const bool agrees = *error <= Tolerance(row);
     if (row.state == PortState::kOutput) {
@@ -127,19 +141,21 @@ void SummaryBuilder::Diverge(std::uint64_t first_row, std::span<const ResultRow>
   found.api = record[0].api;
   found.line = first_row;
   double worst = -1;
+  const bool has_partner = HasPartner(record);
   for (const ResultRow& row : record) {
     if (row.stack != "N/A" && found.stack_line.empty()) found.stack_line = row.stack;
     if (IsDifferentArgument(row) && found.arguments.size() < kMaxEvidence) {
       found.arguments.push_back(
           {std::string(row.npu_name), TextOf(row.npu.statistics[0]), TextOf(row.bench.statistics[0])});
     }
-    const std::optional<double> error = RowError(mode_, row);
+    std::optional<double> error = RowError(mode_, row);
+    if (has_partner && HasAnotherShape(row)) error = HUGE_VAL;
     if (!error) continue;
     if (found.evidence.size() < kMaxEvidence) {
       found.evidence.push_back({std::string(row.npu_name), *error, TextOf(row.npu.statistics[0]),
                                 TextOf(row.bench.statistics[0]), row.state});
     }
-    if (row.state == PortState::kOutput && *error > worst && row.npu.data_name != "-1") {
+    if (row.state == PortState::kOutput && *error > worst && row.matched && row.npu.data_name != "-1") {
       worst = *error;
       found.npu_file = row.npu.data_name;
       found.bench_file = row.bench.data_name;

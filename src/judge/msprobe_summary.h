@@ -53,6 +53,7 @@ struct RankSummary {
   std::uint64_t num_rows = 0, num_bench_rows = 0, num_matched = 0, num_failing = 0, num_bad_records = 0;
   std::uint64_t num_bench_unmatched = 0;  // bench rows that no NPU row stands against
   std::uint64_t num_not_measured = 0;     // real data: matched, named a file, and yet there are no numbers
+  bool torn = false;                      // a dump ends in the middle: what follows is not known
   std::optional<Divergence> first_divergence;
   std::vector<Growth> growth;    // in execution order, the first of them
   std::uint64_t num_growth = 0;  // all of them

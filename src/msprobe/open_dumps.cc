@@ -123,6 +123,10 @@ Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& lo
     }
   }
   for (const Dump* dump : {&*npu, &**bench}) {
+    if (dump->torn() && settings.whole_files_only) {
+      return RunFailure(
+          log, fmt::format("load json file \"{}\" failed. (it ends in the middle)", FileName(job.kind)));
+    }
     if (dump->torn()) {
       log.Warning(
           fmt::format("{} ends in the middle: its writer was stopped. The {} records before that are used.",

@@ -353,12 +353,14 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
                                 const Rules& rules, Log& log) {
   VN_ASSIGN_OR_RETURN(const DumpPair dumps, OpenDumps(job, settings, log));
   RankOutcome outcome;
+  const bool torn = dumps.npu.torn() || dumps.bench.torn();
   const bool classic = settings.generation == Generation::kClassic;
   if (dumps.npu.rows().empty() || (!classic && dumps.bench.rows().empty())) {
     log.Warning(classic ? "Can`t match any op. No compare result file generated."
                         : "No valid data found. No compare result file generated. Please check input json.");
     outcome.summary.rank = job.rank;
-    outcome.summary.num_bench_rows = dumps.bench.rows().size();
+    outcome.summary.num_bench_rows = outcome.summary.num_bench_unmatched = dumps.bench.rows().size();
+    outcome.summary.torn = torn;
     return outcome;
   }
   const MatchOptions match = MatchOptionsOf(job, settings, mappings);
@@ -388,6 +390,7 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
   outcome.summary.rule = match.rule;
   outcome.summary.num_bench_rows = dumps.bench.rows().size();
   outcome.summary.num_bench_unmatched = num_bench_unmatched;
+  outcome.summary.torn = torn;
   LogMatching(outcome.summary, log);
   return outcome;
 }

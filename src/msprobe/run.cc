@@ -109,6 +109,7 @@ class Run {
 
   Result<Done> CompareStep(const fs::path& npu, const fs::path& bench, const fs::path& output) {
     VN_ASSIGN_OR_RETURN(StepPlan plan, PlanStep(npu, bench, output, settings_.generation, log_));
+    outcome_.num_skipped_ranks += plan.num_incomplete;
     if (plan.jobs.empty()) return Done{};
     const int threads = NumThreads(settings_.num_threads);
     // Real data keeps all cores busy rank by rank; recorded values are spread rank-wise.

@@ -29,10 +29,11 @@ struct Settings {
   bool cell_mapping = false;
   std::optional<std::string> cell_mapping_path;
   ReportFormat format = ReportFormat::kXlsx;
-  bool log_rows = false;      // a line or two for each row of real data
-  std::string rules_path;     // thresholds and messages of the user's own
-  std::string timestamp;      // YYYYMMDDhhmmss; empty: now
-  bool write_summary = true;  // our own summary.json beside the results
+  bool log_rows = false;          // a line or two for each row of real data
+  std::string rules_path;         // thresholds and messages of the user's own
+  std::string timestamp;          // YYYYMMDDhhmmss; empty: now
+  bool whole_files_only = false;  // a dump.json that ends in the middle is an error
+  bool write_summary = true;      // our own summary.json beside the results
 
   int num_threads = 0;
   std::stop_token stop;

@@ -143,10 +143,12 @@ Result<StepPlan> PlanStep(const fs::path& npu, const fs::path& bench, const fs::
   plan.real_data = head.task == "tensor";
   for (std::size_t i = 0; i < npu_ranks.size(); ++i) {
     const fs::path a = npu / npu_ranks[i], b = bench / bench_ranks[i];
+    const std::size_t num_before = plan.jobs.size();
     const bool only_debug = !profile.compares_dump_and_debug && head.level == "debug";
     if (!only_debug) AddJob(a, b, DumpKind::kDump, npu_ranks[i], output, plan, log);
     if (only_debug || profile.compares_dump_and_debug)
       AddJob(a, b, DumpKind::kDebug, npu_ranks[i], output, plan, log);
+    if (plan.jobs.size() == num_before) ++plan.num_incomplete;
   }
   return plan;
 }

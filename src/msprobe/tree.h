@@ -16,6 +16,7 @@ struct StepPlan {
   std::vector<RankJob> jobs;
   bool real_data = false;               // by the first rank
   std::vector<std::string> rank_names;  // of the jobs, each once
+  std::uint64_t num_incomplete = 0;     // ranks without a job: a file of theirs is missing
 };
 Result<StepPlan> PlanStep(const std::filesystem::path& npu, const std::filesystem::path& bench,
                           const std::filesystem::path& output, Generation generation, Log& log);

@@ -32,11 +32,11 @@ std::string NextCommand(const RunOutcome& outcome, const Settings& settings) {
       return (base / "dump_tensor_data").string();
     };
     if (rank.mode == Mode::kReal && !found.npu_file.empty()) {
-      return fmt::format("vernier compare {}/{} {}/{}", folder(settings.npu_path), found.npu_file,
-                         folder(settings.bench_path), found.bench_file);
+      return fmt::format("vernier compare {}/{} {}/{}", folder(settings.npu_path), Printable(found.npu_file),
+                         folder(settings.bench_path), Printable(found.bench_file));
     }
     return fmt::format("dump {} again on both sides with task \"tensor\" and list [\"{}\"], then compare",
-                       found.api, found.api);
+                       Printable(found.api), Printable(found.api));
   }
   return {};
 }
@@ -49,6 +49,7 @@ void AppendRank(const RankSummary& rank, std::string& text) {
       ModeName(rank.mode), rank.num_rows - rank.num_matched, rank.num_failing, rank.num_bench_unmatched,
       rank.num_bench_rows);
   if (rank.num_bad_records > 0) text += fmt::format("  {} records could not be read\n", rank.num_bad_records);
+  if (rank.torn) text += "  a dump ends in the middle: only the records before that were compared\n";
   if (rank.num_not_measured > 0)
     text += fmt::format("  {} matched rows could not be measured; see Err_message\n", rank.num_not_measured);
   if (!rank.first_divergence) {
@@ -134,7 +135,7 @@ int ExitStatus(const RunOutcome& outcome) {
   for (const RankSummary& rank : outcome.ranks) {
     num_matched += rank.num_matched;
     num_failing += rank.num_failing;
-    num_unsure += rank.num_bad_records + rank.num_not_measured;
+    num_unsure += rank.num_bad_records + rank.num_not_measured + (rank.torn ? 1 : 0);
   }
   if (num_failing > 0 || !outcome.first_differences.empty()) return 1;
   return num_matched == 0 || num_unsure > 0 ? 2 : 0;
@@ -178,9 +179,9 @@ std::string VerdictJson(const RunOutcome& outcome, const Settings& settings) {
         rank.num_bench_unmatched);
     AppendMember("matched_by", Name(rank.rule), json);
     json += fmt::format(
-        ", \"coverage_percent\": {:.4g}, \"failing\": {}, \"bad_records\": {}, \"not_measured\": {},\n    "
-        "\"first_divergence\": ",
-        rank.coverage() * 100, rank.num_failing, rank.num_bad_records, rank.num_not_measured);
+        ", \"coverage_percent\": {:.4g}, \"failing\": {}, \"bad_records\": {}, \"not_measured\": {}, "
+        "\"torn\": {},\n    \"first_divergence\": ",
+        rank.coverage() * 100, rank.num_failing, rank.num_bad_records, rank.num_not_measured, rank.torn);
     if (rank.first_divergence) {
       AppendDivergence(*rank.first_divergence, json);
     } else {

@@ -36,6 +36,9 @@ Result<TensorView> LoadTensorFile(std::string path) {
     return Error{ErrorCode::kUnsupported, file->path(),
                  std::to_string(tensors.entries.size()) + " tensors where one is expected"};
   }
+  if (!tensors.entries.front().info.name.empty()) {
+    return Error{ErrorCode::kUnsupported, file->path(), "a tensor inside of something else, not a tensor"};
+  }
   return LoadEntry(tensors.entries.front(), file);
 }
 

@@ -180,6 +180,58 @@ TEST_F(MsprobeRun, UnreadableJsonLeavesNoResult) {
   EXPECT_FALSE(fs::exists(settings_.output_path / "compare_result_20260101000000.csv"));
 }
 
+TEST_F(MsprobeRun, IsNotSureAboutADumpThatEndsInTheMiddle) {
+  WriteFiles(Data(3, 1), Data(3, 1));
+  fs::resize_file(settings_.npu_path, fs::file_size(settings_.npu_path) * 2 / 3);
+  const auto outcome = Run();
+  ASSERT_TRUE(outcome) << log_;
+  EXPECT_EQ(ExitStatus(*outcome), 2);
+  EXPECT_NE(VerdictText(*outcome, settings_).find("ends in the middle"), std::string::npos);
+  EXPECT_NE(ResultText("summary.json").find("\"torn\": true"), std::string::npos);
+  settings_.whole_files_only = true;  // as msprobe
+  EXPECT_FALSE(Run());
+  EXPECT_NE(log_.find("load json file \"dump.json\" failed."), std::string::npos) << log_;
+}
+
+TEST_F(MsprobeRun, CountsARankWithoutItsFileAsSkipped) {
+  for (const char* rank : {"rank0", "rank1"}) {
+    Write(settings_.npu_path / rank / "dump.json", Data(2, 1));
+    Write(settings_.bench_path / rank / "dump.json", Data(2, 1));
+  }
+  fs::remove(settings_.npu_path / "rank1" / "dump.json");
+  const auto outcome = Run();
+  ASSERT_TRUE(outcome) << log_;
+  EXPECT_EQ(outcome->num_skipped_ranks, 1u);
+  EXPECT_EQ(ExitStatus(*outcome), 2);
+}
+
+TEST_F(MsprobeRun, AnOutputOfAnotherShapeIsADivergence) {
+  std::string npu = Data(3, 1);
+  const std::size_t output = npu.find("[2]", npu.find("output", npu.find("relu.1")));
+  WriteFiles(npu.replace(output, 3, "[1,2]"), Data(3, 1));
+  for (const Generation generation : {Generation::kClassic, Generation::kCurrent}) {
+    settings_.generation = generation;
+    const auto outcome = Run();
+    ASSERT_TRUE(outcome) << log_;
+    ASSERT_TRUE(outcome->ranks[0].first_divergence);
+    EXPECT_EQ(outcome->ranks[0].first_divergence->api, "Functional.relu.1.forward");
+    EXPECT_NE(VerdictText(*outcome, settings_).find("next: dump Functional.relu.1.forward"),
+              std::string::npos);
+  }
+}
+
+TEST_F(MsprobeRun, ShowsNoControlCharactersOfNames) {
+  const auto renamed = [](std::string data) {
+    return data.replace(data.find("Functional"), 10, "Torch\\n\\u001b[31m");
+  };
+  WriteFiles(renamed(Data(1, 9)), renamed(Data(1, 1)));
+  const auto outcome = Run();
+  ASSERT_TRUE(outcome) << log_;
+  const std::string text = VerdictText(*outcome, settings_);
+  EXPECT_NE(text.find("next: dump Torch"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
 TEST_F(MsprobeRun, StopsWhenAsked) {
   WriteFiles(Data(3000, 1), Data(3000, 1));
   std::stop_source stop;
