@@ -19,7 +19,9 @@ constexpr const char* kExamples =
     "  vernier compare got.npy want.npy\n"
     "  vernier compare run_npu/ run_gpu/ --match fuzzy -o report.xlsx\n"
     "  vernier compare new.safetensors old.pt --rename backbone.=encoder. --rtol 1e-3 --atol 1e-5\n"
-    "  vernier compare a/ b/ -q --only failed -o - --format jsonl\n\n"
+    "  vernier compare a/ b/ -q --only failed -o - --format jsonl\n"
+    "  vernier compare -tp npu/dump.json -gp gpu/dump.json -o result\n"
+    "                        dumps of msprobe; vernier help compare lists the options for them\n\n"
     "Exit status: 0 every pair is close, 1 some are not, 2 could not tell (nothing to compare, or unreadable "
     "tensors\n"
     "and no difference found).\n";

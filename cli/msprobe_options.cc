@@ -90,7 +90,7 @@ std::string OptionsHelp(std::span<const MsprobeOption> options) {
   for (const MsprobeOption& option : options) {
     std::string names = option.short_name.empty() ? "" : std::string(option.short_name);
     if (!option.name.empty()) names += (names.empty() ? "" : ", ") + std::string(option.name);
-    text += fmt::format("  {:<34}{}{}\n", names, option.required ? "required; " : "", option.help);
+    text += fmt::format("  {:<38}{}{}\n", names, option.required ? "required; " : "", option.help);
   }
   return text;
 }
