@@ -75,6 +75,21 @@ constexpr MsprobeOption kMergeOptions[] = {
     {"-q", "--quiet", kNone, false, "errors only"},
     {"", "--log-level", kRequired, false, "debug, info, warning or error"}};
 
+// A verdict fits one screen, however many ranks there are. The last file is the summary.
+constexpr std::size_t kMostFilesShown = 6;
+
+std::string WrittenText(std::span<const std::filesystem::path> written) {
+  const bool all = written.size() <= kMostFilesShown;
+  const std::size_t num_first = all ? written.size() : kMostFilesShown - 2;
+  std::string text;
+  for (const auto& path : written.first(num_first)) text += "wrote " + path.string() + '\n';
+  if (!all) {
+    text += fmt::format("wrote {} more beside them\nwrote {}\n", written.size() - num_first - 1,
+                        written.back().string());
+  }
+  return text;
+}
+
 constexpr std::string_view kModes[] = {"auto", "offline_data", "torchair", "offline_model", "atb"};
 constexpr std::string_view kTorchairOptions[] = {"-m",  "--mode",        "-tp", "--target_path",
                                                  "-gp", "--golden_path", "-o",  "--output_path"};
@@ -295,9 +310,7 @@ class MsprobeCommand {
     if (quiet_) return;
     const std::string text = msprobe::VerdictText(outcome, settings);
     if (!as_msprobe_) {
-      std::string written;
-      for (const auto& path : outcome.written) written += "wrote " + path.string() + '\n';
-      return Say(stdout, text + written);
+      return Say(stdout, text + WrittenText(outcome.written));
     }
     for (std::size_t start = 0; start < text.size();) {
       const std::size_t end = text.find('\n', start);

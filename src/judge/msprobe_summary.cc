@@ -107,7 +107,7 @@ void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> rec
     ++summary_.num_rows;
     if (row.bad_record) ++summary_.num_bad_records;
     if (row.matched) ++summary_.num_matched;
-    if (Fails(mode_, row)) ++summary_.num_failing;
+    if (Fails(mode_, row) && !row.bad_record) ++summary_.num_failing;
     if (mode_ == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr) {
       ++summary_.num_not_measured;
     }

@@ -98,6 +98,11 @@ class RowConsumer {
       first = last;
     }
     for (const ResultRow& row : rows) See(row);
+    for (const RenderedPiece& piece : rendered) {
+      for (const std::string& complaint : piece.complaints) {
+        if (complaint != last_complaint_) log_.Error(last_complaint_ = complaint);
+      }
+    }
     return table_ ? table_->Append(rendered) : Result<Done>(Done{});
   }
 
@@ -208,6 +213,7 @@ class RowConsumer {
   const Rules& rules_;
   RankOutcome& outcome_;
   Log& log_;
+  std::string last_complaint_;
   std::unique_ptr<TableFile> table_;
   std::optional<AtomicFile> analysis_;
   std::vector<Column> columns_;

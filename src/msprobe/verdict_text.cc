@@ -51,7 +51,8 @@ void AppendRank(const RankSummary& rank, std::string& text) {
   if (rank.num_bad_records > 0) text += fmt::format("  {} records could not be read\n", rank.num_bad_records);
   if (rank.torn) text += "  a dump ends in the middle: only the records before that were compared\n";
   if (rank.num_not_measured > 0)
-    text += fmt::format("  {} matched rows could not be measured; see Err_message\n", rank.num_not_measured);
+    text += fmt::format("  {} matched rows could not be measured: a file is missing, damaged or different\n",
+                        rank.num_not_measured);
   if (!rank.first_divergence) {
     text += "  no record whose inputs agree and whose outputs do not\n";
     return;

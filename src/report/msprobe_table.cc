@@ -62,7 +62,7 @@ class CsvTable : public TableFile {
     Rendered pieces;
     for (std::uint64_t i = 0; i < rows.size(); ++i) {
       const auto part = static_cast<std::uint32_t>(split_ ? (first_row + i) / kMaxCsvRows : 0);
-      if (pieces.empty() || pieces.back().part != part) pieces.push_back({part, {}, {}});
+      if (pieces.empty() || pieces.back().part != part) pieces.push_back({part, {}, {}, {}});
       std::string& text = pieces.back().text;
       for (const Column& column : columns_) {
         const Value value = column.cell(rows[i]);
@@ -124,9 +124,9 @@ class XlsxTable : public TableFile {
     Rendered pieces;
     for (std::uint64_t i = 0; i < rows.size(); ++i) {
       const auto part = static_cast<std::uint32_t>((first_row + i) / sheet_rows_);
-      if (pieces.empty() || pieces.back().part != part) pieces.push_back({part, {}, {}});
+      if (pieces.empty() || pieces.back().part != part) pieces.push_back({part, {}, {}, {}});
       const auto line = static_cast<std::uint32_t>((first_row + i) % sheet_rows_ + 2);
-      VN_RETURN_IF_ERROR(AppendRow(line, rows[i], pieces.back().text));
+      VN_RETURN_IF_ERROR(AppendRow(line, rows[i], pieces.back()));
     }
     for (RenderedPiece& piece : pieces) {
       VN_ASSIGN_OR_RETURN(piece.xlsx, DeflatePiece(piece.text));
@@ -163,14 +163,18 @@ class XlsxTable : public TableFile {
     return stream_.Append(header);
   }
 
-  Result<Done> AppendRow(std::uint32_t line, const ResultRow& row, std::string& xml) const {
+  Result<Done> AppendRow(std::uint32_t line, const ResultRow& row, RenderedPiece& piece) const {
+    std::string& xml = piece.text;
     const XlsxFill fill = row.colour == Colour::kRed      ? XlsxFill::kRed
                           : row.colour == Colour::kYellow ? XlsxFill::kYellow
                                                           : XlsxFill::kNone;
     xml += fmt::format(FMT_STRING("<row r=\"{}\">"), line);
     for (std::uint32_t i = 0; i < columns_.size(); ++i) {
       const Value value = columns_[i].cell(row);
-      if (!coloured_) VN_RETURN_IF_ERROR(CheckHarmless(value, paths_[0], "excel"));
+      if (Result<Done> harmless = CheckHarmless(value, paths_[0], "excel"); !harmless) {
+        if (!coloured_) return std::move(harmless).error();
+        piece.complaints.push_back(std::move(harmless).error().detail);
+      }
       AppendCell(line, i, value, fill, xml);
     }
     xml += "</row>";
@@ -211,7 +215,7 @@ class JsonTable : public TableFile {
   }
 
   Result<Rendered> Render(std::uint64_t first_row, std::span<const ResultRow> rows) const override {
-    Rendered pieces{{0, {}, {}}};
+    Rendered pieces{{0, {}, {}, {}}};
     std::string& text = pieces[0].text;
     for (std::uint64_t i = 0; i < rows.size(); ++i) {
       if (!lines_) text += first_row + i == 0 ? "[\n" : ",\n";

@@ -38,6 +38,7 @@ struct RenderedPiece {
   std::uint32_t part = 0;
   DeflatedPiece xlsx;
   std::string text;
+  std::vector<std::string> complaints;  // about texts that were written all the same: with colours, as texts
 };
 using Rendered = std::vector<RenderedPiece>;
 

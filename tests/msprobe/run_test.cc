@@ -124,7 +124,20 @@ TEST_F(MsprobeRun, OneBadRecordCostsItsRowsOnly) {
   EXPECT_NE(csv.find("Functional.gelu.0.forward.output.0,Functional.gelu.0.forward.output.0"),
             std::string::npos);
   EXPECT_EQ(outcome->ranks[0].num_bad_records, 1u);
-  EXPECT_EQ(ExitStatus(*outcome), 1);
+  EXPECT_EQ(ExitStatus(*outcome), 2);  // no difference is known, only that something could not be read
+}
+
+TEST_F(MsprobeRun, ColouredTablesComplainOfFormulasAndWriteThemAsTexts) {
+  const std::string record = R"("Torch.a.0.forward":{"input_args":[)" + Tensor(1) +
+                             R"(],"parameters":{"w":{"type":"str","value":"=1+1"}},"output":[]})";
+  WriteFiles(record, record);
+  settings_.generation = Generation::kClassic;
+  settings_.format = ReportFormat::kXlsx;
+  settings_.highlight = true;
+  ASSERT_TRUE(Run()) << log_;
+  EXPECT_NE(log_.find("Malicious value [=1+1]"), std::string::npos) << log_;
+  settings_.highlight = false;
+  EXPECT_FALSE(Run());
 }
 
 TEST_F(MsprobeRun, QuotesWhatCsvNeedsQuotedAndRefusesFormulas) {
