@@ -159,8 +159,8 @@ def calls(options, folder):
 
     cost(1000)
     found = {"bare_us": min(cost(5000) for _ in range(5)), "recorded_us": {}}
-    # The thousand calls before each of these numbers, in one step of so many calls: the best of a few such steps,
-    # because whatever else runs on the machine can only add.
+    # At each of these numbers the median of the last windows of a thousand calls, five at most, all in one step; the
+    # best of a few such steps, because whatever else runs on the machine can only add.
     numbers = (1000, 10_000, 100_000)
     for _ in range(3):
         recorder.start()

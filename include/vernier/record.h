@@ -32,7 +32,7 @@ struct RecorderOptions {
   bool dedup = true;                 // write equal tensors of a folder once
   std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
   // What only changes the speed.
-  int num_threads = 0;                                   // that measure large tensors; 0: one per core
+  int num_threads = 0;  // that measure large tensors; 0: OpenMP's, or one per core
   std::uint64_t staging_bytes = std::uint64_t{1} << 30;  // of tensors that wait for the writer
   // For tests.
   std::function<Result<DiskSpace>(const std::filesystem::path&)> disk_space = DiskSpaceAt;

@@ -99,19 +99,14 @@ TEST(CudaRecorder, RefusesMemoryOfADeviceThatNobodyPrepared) {
   std::uint32_t seen = 0;
   const std::vector<float> data(4);
   Words words = Tensor(data.data(), Dtype::kF32, {4}, {.flags = kCuda});
-  const Result<Done> without_device = recording->Put("a",
-                                                     R"({"x":[)"
-                                                     "\x01"
-                                                     R"(]})",
-                                                     words, -1, kFinish, seen);
+  const auto put = [&](const char* name) {
+    return recording->Put(name, "{\"x\":[\x01]}", words, -1, kFinish, seen);
+  };
+  const Result<Done> without_device = put("a");
   ASSERT_FALSE(without_device);
   EXPECT_NE(without_device.error().detail.find("device"), std::string::npos);
   words.insert(words.end(), {0, 0});
-  const Result<Done> unprepared = recording->Put("b",
-                                                 R"({"x":[)"
-                                                 "\x01"
-                                                 R"(]})",
-                                                 words, -1, kFinish, seen);
+  const Result<Done> unprepared = put("b");
   ASSERT_FALSE(unprepared);
   EXPECT_NE(unprepared.error().detail.find("VnRecorderUseCuda"), std::string::npos);
 }
