@@ -236,6 +236,9 @@ typedef struct VnRecordTotals {
   uint64_t bytes_saved;  /* seen and not written again */
 } VnRecordTotals;
 VN_API VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals);
+/* For the Python package: functions that take Python's own objects, see src/front/functions.h. `settings` and the
+ * result are PyObject*; NULL when a Python exception is set, or the process has no Python. With the GIL held. */
+VN_API void* VnRecorderPython(VnRecorder* recorder, void* settings);
 /* Ends what is open. In a forked child it only lets go of the memory. */
 VN_API void VnCloseRecorder(VnRecorder* recorder);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "capi/c_api_internal.h"
+#include "front/functions.h"
 #include "read/json_cursor.h"
 #include "vernier/dtype.h"
 #include "vernier/record.h"
@@ -280,6 +281,12 @@ VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals) {
     std::memcpy(totals, &all, known_bytes);
     return Done{};
   });
+}
+
+void* VnRecorderPython(VnRecorder* recorder, void* settings) {
+  if (recorder == nullptr || settings == nullptr || python::Interpreter::Loaded() == nullptr) return nullptr;
+  return python::MakeFunctions(*recorder->recorder, static_cast<python::Object*>(settings),
+                               [](const Error& error) -> std::int32_t { return Failed(error); });
 }
 
 void VnCloseRecorder(VnRecorder* recorder) { delete recorder; }

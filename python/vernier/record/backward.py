@@ -8,7 +8,6 @@ import weakref
 import torch
 
 from . import core
-from .describe import Values
 
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
@@ -69,16 +68,13 @@ class Backward:
 
     def _put_gradients(self, name, gradients_in, gradients_out):
         capture = self._capture
-        values, texts = Values(), []
-        for wanted, field, gradients in (
-            (capture.backward_input, "input", gradients_in),
-            (capture.backward_output, "output", gradients_out),
-        ):
-            if wanted:
-                items = ",".join([capture.describer.text(value, values) for value in gradients])
-                texts.append(f'"{field}":[{items}]')
-        if texts:
-            capture.put(name, "{" + ",".join(texts) + "}", values, None, core.FINISH)
+        fields = ()
+        if capture.backward_input:
+            fields += ("input", gradients_in)
+        if capture.backward_output:
+            fields += ("output", gradients_out)
+        if fields:
+            capture.put(name, None, core.FINISH, *fields)
 
     # -- modules
 
@@ -244,9 +240,7 @@ class Backward:
         name = f"{module_name}.parameters_grad.{count}"
         if not capture.filter.keeps_quietly(name):
             return
-        values = Values()
-        text = capture.describer.text(gradient, values)
-        capture.put(name, f'{{"{parameter_name}":[{text}]}}', values, None, core.FINISH if waiting <= 0 else 0)
+        capture.put(name, None, core.FINISH if waiting <= 0 else 0, parameter_name, (gradient,))
 
 
 def _source(tensor):

@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import json
 import sys
 import threading
 
@@ -10,7 +9,7 @@ import torch
 
 from . import core
 from .backward import Backward
-from .describe import Describer, Values
+from .describe import Describer
 from .filters import Filter
 from .names import DROPOUTS
 from .stacks import Stacks
@@ -92,10 +91,16 @@ class Capture:
         self.cut = cut
         self.device_stage = device_stage
         self.describer = Describer(
-            device_stage=device_stage, cut=cut, keep_tensors=keep_tensors, stores=config.stores_all
+            recorder,
+            device_stage=device_stage,
+            new_stack=Stacks(recorder.stack).new,
+            cut=cut,
+            keep_tensors=keep_tensors,
+            stores=config.stores_all,
         )
+        functions = self.describer.functions
+        self._put, self._stack, self.note_parent = functions.put, functions.stack, functions.parent
         self.filter = Filter(config)
-        self.stacks = Stacks(recorder.stack)
         self.local = ThreadState()
         self.on = False
         self.failed = None  # called with an exception of ours, so that it never reaches the model
@@ -124,7 +129,7 @@ class Capture:
 
     def end_step(self):
         self.backward.end_step()
-        self.describer.storages.forget()
+        self.describer.functions.forget()
         self.device_stage.forget()
         self.begin_step()
 
@@ -147,7 +152,7 @@ class Capture:
             together = pure and kept and self._takes_both and "out" not in kwargs
             try:
                 if self.with_stacks and (kept or self.with_construct):
-                    stack = self.stacks.current(local.boundaries[-1], 3)  # this, and the handler that called it
+                    stack = self._stack(*local.boundaries[-1], 2)  # without this, and the handler that called it
                 if kept and self.forward_input and not together:
                     masked = MASKED_INPUTS.get(api, ()) if family == "Distributed" else ()
                     self._put_inputs(name, masked, args, kwargs, stack)
@@ -161,11 +166,12 @@ class Capture:
                 raise
             try:
                 if together:
-                    self._put_whole_call(name, args, kwargs, result, stack)
+                    fields = ("input_args", args, "input_kwargs", kwargs, "output", _as_tuple(result))
+                    self.put(name, stack, core.FINISH, *fields)
                 elif kept:
                     self._after_api(name, api, family, stack, args, kwargs, result)
                 if self.with_construct:
-                    self.recorder.construct(name, self._parent_of_forward(stack))
+                    self.note_parent(name, self._parent_of_forward(stack))
                 if self.takes_backward and not (api in DROPOUTS and _dropout_is_off(args, kwargs)):
                     self.backward.watch_api(f"{prefix}.{number}.backward", family, api, result)
             except Exception as error:
@@ -184,7 +190,7 @@ class Capture:
     def _after_api(self, name, api, family, stack, args, kwargs, result):
         if not self.forward_output:
             if self.forward_input:
-                self.put(name, "{}", Values(), None, core.FINISH)
+                self.put(name, None, core.FINISH)
         elif family == "Distributed":
             self.put_collective_output(name, api, args, kwargs, stack)
         else:
@@ -197,7 +203,7 @@ class Capture:
         role = stack.role if stack is not None and self.config.level == "mix" else None
         if role is not None and role not in self.known_parents:
             self.known_parents.add(role)
-            self.recorder.construct(role, None)
+            self.note_parent(role, None)
         return role
 
     def _running_module(self):
@@ -208,12 +214,10 @@ class Capture:
     def put_collective_output(self, name, api, args, kwargs, stack=None, flags=core.FINISH):
         """A collective changes its arguments: they are its output."""
         masked = MASKED_OUTPUTS.get(api, ())
-        values = Values()
-        items = [None if i in masked else value for i, value in enumerate(args)]
-        texts = [self.describer.text(value, values) for value in items]
-        texts += [self.describer.keyed(key, value, values) for key, value in kwargs.items()]
+        output = [None if i in masked else value for i, value in enumerate(args)]
         stack = None if self.forward_input else stack
-        self.put(name, '{"output":[' + ",".join(texts) + "]}", values, stack, flags | core.REPLACE | core.KEEP)
+        flags |= core.REPLACE | core.KEEP
+        self.put(name, stack, flags, "output", output + list(kwargs.values()))
 
     # -- one module call
 
@@ -260,7 +264,7 @@ class Capture:
         call.kept = self.filter.begin_module(call.name)
         call.parent = self._running_module()
         if self.with_stacks and call.kept:
-            call.stack = self.stacks.current(self.local.boundaries[-1], 4)  # this, _guarded and call_module
+            call.stack = self._stack(*self.local.boundaries[-1], 3)  # without this, _guarded and call_module
         if call.kept and self.forward_input:
             self._put_inputs(call.name, (), args, kwargs, call.stack)
         return call
@@ -275,71 +279,51 @@ class Capture:
 
     def _after_module(self, call, module, result):
         if call.kept and self.forward_output:
-            values = Values()
-            own = [(key, value) for key, value in module._parameters.items() if value is not None]
-            output = self._output_text(result, values)
-            parameters = ",".join([f"{json.dumps(key)}:{self.describer.text(value, values)}" for key, value in own])
-            text = '{"output":[' + output + '],"parameters":{' + parameters + "}}"
+            own = {key: value for key, value in module._parameters.items() if value is not None}
             stack = None if self.forward_input else call.stack
-            self.put(call.name, text, values, stack, core.FINISH | core.MOVE_TO_END)
+            flags = core.FINISH | core.MOVE_TO_END
+            self.put(call.name, stack, flags, "output", _as_tuple(result), "parameters", own)
         elif call.kept and self.forward_input:
-            self.put(call.name, "{}", Values(), None, core.FINISH)
+            self.put(call.name, None, core.FINISH)
         self.filter.end_module(call.name)
         if self.with_construct:
             self.note_parent(call.name, call.parent)
 
     # -- puts
 
-    def _put_whole_call(self, name, args, kwargs, result, stack):
-        values = Values()
-        text = self._inputs_text(args, kwargs, values)
-        output = self._output_text(result, values)
-        self.put(name, "{" + text + ',"output":[' + output + "]}", values, stack, core.FINISH)
-
-    def _inputs_text(self, args, kwargs, values):
-        describer = self.describer
-        text = '"input_args":[' + ",".join([describer.text(value, values) for value in args]) + '],"input_kwargs":{'
-        if kwargs:
-            text += ",".join([f'"{key}":{describer.keyed(key, value, values)}' for key, value in kwargs.items()])
-        return text + "}"
-
-    def _output_text(self, result, values):
-        if isinstance(result, tuple) and not isinstance(result, torch.Size):
-            return ",".join([self.describer.text(value, values) for value in result])
-        return self.describer.text(result, values)
-
     def _put_inputs(self, name, masked, args, kwargs, stack, flags=0):
-        values = Values()
         if masked:
-            args = [None if i in masked else value for i, value in enumerate(args)]
+            args = tuple([None if i in masked else value for i, value in enumerate(args)])
             kwargs = {key: None if key in masked else value for key, value in kwargs.items()}
-        self.put(name, "{" + self._inputs_text(args, kwargs, values) + "}", values, stack, flags)
+        self.put(name, stack, flags, "input_args", args, "input_kwargs", kwargs)
 
     def put_output(self, name, result, flags, stack=None):
-        values = Values()
-        self.put(name, '{"output":[' + self._output_text(result, values) + "]}", values, stack, flags)
+        self.put(name, stack, flags, "output", _as_tuple(result))
 
-    def put(self, name, text, values, stack, flags):
+    def put(self, name, stack, flags, *fields):
+        """``fields``: key, value, key, value, ...; a value is a tuple, a list or a dict."""
         self.num_calls += 1
         number = _NO_STACK if stack is None else stack.number
         if not self.writes_data:
             if stack is not None:
                 self.recorder.note_stack(name, number)
-            return 0
-        words = values.array()
+            return
         if self.tensor_list and any(part in name for part in self.tensor_list):
-            _store_all(words)
-        seen = self.recorder.put(name, text, words, values.num_bytes, number, flags)
-        if values.drain:
+            flags |= core.STORE_ALL
+        if self._put(name, number, flags, *fields) & core.DRAIN:
             self.device_stage.drain()
-        return seen
+
+    def put_text(self, name, text, values, stack, flags):
+        """What was described already."""
+        self.num_calls += 1
+        if self.writes_data:
+            self.recorder.put(name, text, values.array(), _NO_STACK if stack is None else stack.number, flags)
+            if values.drain:
+                self.device_stage.drain()
 
     def drain(self):
         """Completes what still waits on a device."""
         self.quietly(self.device_stage.drain)
-
-    def note_parent(self, name, parent):
-        self.recorder.construct(name, parent)
 
     def quietly(self, function, *arguments):
         """Runs a hook of ours: nothing it does to tensors is recorded, and its errors do not reach the model."""
@@ -360,11 +344,8 @@ class Capture:
             return None
 
 
-def _store_all(words):
-    position = 0
-    while position < len(words):
-        words[position + 4] |= core.STORE
-        position += 6 + 2 * words[position + 5]
+def _as_tuple(result):
+    return result if isinstance(result, tuple) and not isinstance(result, torch.Size) else (result,)
 
 
 def _dropout_is_off(args, kwargs):

@@ -1,20 +1,19 @@
 """The recorder of libvernier by ctypes: what hooks hand over goes through here and nowhere else."""
 
+import collections
 import ctypes
 import json
 import os
-import threading
 from array import array
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, py_object
 
 from .. import _native
 
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, NO_STATISTICS, COPY_FOLLOWS = 1, 2, 4, 8, 16, 32, 64
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 NOT_FINITE, STOPPED = 1, 2
-# Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come out.
-SHORT_CALL_BYTES = 1 << 18
-_MANY_PARENTS = 512
+# Only of Functions.put: store every tensor; afterwards, fetch the device's numbers.
+STORE_ALL, DRAIN = 1 << 16, 1 << 16
 
 
 class Totals(ctypes.Structure):
@@ -38,7 +37,6 @@ _CALLS = {
     "VnRecorderBegin": (c_void_p, c_char_p),
     "VnRecorderMove": (c_void_p, c_char_p, c_char_p),
     "VnRecorderPut": _PUT,
-    "VnRecorderConstruct": (c_void_p, c_char_p, c_size_t),
     "VnRecorderNote": (c_void_p, c_char_p, c_size_t, c_int64),
     "VnRecorderStack": (c_void_p, c_int64, c_char_p, c_size_t),
     "VnRecorderDescribe": (
@@ -70,7 +68,9 @@ def _bind(library):
 
 
 _free = _bind(_native.lib)
-_held = _bind(ctypes.PyDLL(_native.lib._name))
+_held_library = ctypes.PyDLL(_native.lib._name)
+_held = _bind(_held_library)
+_held_library.VnRecorderPython.restype, _held_library.VnRecorderPython.argtypes = py_object, (c_void_p, py_object)
 _native.lib.VnDtypeCode.restype, _native.lib.VnDtypeCode.argtypes = c_int64, (c_char_p,)
 _native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = c_uint64, ()
 _native.lib.VnCloseRecorder.restype, _native.lib.VnCloseRecorder.argtypes = None, (c_void_p,)
@@ -88,6 +88,10 @@ def words(numbers, flags=0):
     return found
 
 
+class Functions(collections.namedtuple("Functions", "put parent text fields tensor mark forget stack close")):
+    """What is called while the model runs: made in C, see src/front/functions.h."""
+
+
 class Recorder:
     """One per recording; calls may come from any thread."""
 
@@ -95,17 +99,22 @@ class Recorder:
         pointer = c_void_p()
         self._check(_free["VnRecorderOpen"](json.dumps(options).encode(), byref(pointer)))
         self._pointer = pointer.value
-        self._seen = c_uint32()
-        self._seen_address = ctypes.addressof(self._seen)
-        self._put_held, self._put_free = _held["VnRecorderPut"], _free["VnRecorderPut"]
-        self._parents = []  # members of construct.json that the core does not know yet: name, parent, name, ...
-        self._parents_lock = threading.Lock()
+        self._functions = None
+
+    def functions(self, settings):
+        """``settings`` has the attributes that src/front/describer.cc reads; see describe.py."""
+        settings.fail = self._check
+        self._functions = Functions(*_held_library.VnRecorderPython(self._pointer, settings))
+        return self._functions
 
     @staticmethod
     def _check(status):
         _native._raise_failure(status, None, None)
 
     def close(self):
+        if self._functions is not None:
+            self._functions.close()
+            self._functions = None
         if self._pointer:
             _native.lib.VnCloseRecorder(self._pointer)
             self._pointer = None
@@ -117,39 +126,22 @@ class Recorder:
         data_folder = None if data_folder is None else os.fsencode(data_folder)
         self._check(_free["VnRecorderMove"](self._pointer, os.fsencode(folder), data_folder))
 
-    def put(self, name, text, words, num_bytes, stack, flags):
-        """What was seen: NOT_FINITE, STOPPED. ``words`` is an array('q'); ``num_bytes`` is the tensors' size."""
+    def put(self, name, text, words, stack, flags):
+        """A record whose text is there already. What was seen: NOT_FINITE, STOPPED. ``words`` is an array('q')."""
         name, text = name.encode(), text.encode()
-        if num_bytes < SHORT_CALL_BYTES:
-            call, seen, seen_address = self._put_held, self._seen, self._seen_address
-        else:  # another thread may come in meanwhile
-            call, seen = self._put_free, c_uint32()
-            seen_address = ctypes.addressof(seen)
+        seen = c_uint32()
         address, count = words.buffer_info()
-        status = call(self._pointer, name, len(name), text, len(text), address, count, stack, flags, seen_address)
-        if status:
-            self._check(status)
+        self._check(
+            _free["VnRecorderPut"](
+                self._pointer, name, len(name), text, len(text), address, count, stack, flags, ctypes.addressof(seen)
+            )
+        )
         return seen.value
 
     def note_stack(self, name, stack):
         """The name appears in stack.json, without a record."""
         name = name.encode()
         self._check(_held["VnRecorderNote"](self._pointer, name, len(name), stack))
-
-    def construct(self, name, parent):
-        """Reaches the core with others: each call of it costs as much as a small record."""
-        with self._parents_lock:
-            self._parents += (name, parent)
-            if len(self._parents) < _MANY_PARENTS:
-                return
-        self._send_parents()
-
-    def _send_parents(self):
-        with self._parents_lock:
-            parents, self._parents = self._parents, []
-        if parents:
-            text = json.dumps(parents).encode()
-            self._check(_free["VnRecorderConstruct"](self._pointer, text, len(text)))
 
     def stack(self, number, frames):
         text = json.dumps(frames).encode()
@@ -185,11 +177,9 @@ class Recorder:
         return _native.lib.VnCudaDtypes()
 
     def flush(self):
-        self._send_parents()
         self._check(_free["VnRecorderFlush"](self._pointer))
 
     def end(self):
-        self._send_parents()
         self._check(_free["VnRecorderEnd"](self._pointer))
 
     def totals(self):

@@ -190,7 +190,7 @@ class Service:
         if os.getpid() != self._process or self._recorder is None:
             return
         self.stop()
-        self._capture.describer.storages.forget()
+        self._capture.describer.functions.forget()
         self._recorder.close()
         self._recorder = None
         self._over = True
@@ -252,7 +252,7 @@ class Service:
             if self._folder is not None:
                 self._capture.end_step()
                 self._finish(self._recorder.end)
-            self._capture.describer.storages.forget()
+            self._capture.describer.functions.forget()
             self._recorder.close()
         self._recorder = self._capture = self._interposer = self._saver = self._folder = None
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import operator
 import sys
+import types
 import zlib
 from array import array
 
@@ -10,7 +12,6 @@ import torch
 
 from . import core
 
-_DEPTH_LIMIT = 400
 _quote = json.dumps
 _TENSOR_MARK = "\x01"
 _MEMORY_FORMATS = {
@@ -30,124 +31,91 @@ _DTYPE_CODES = {
 }
 _ITEM_BYTES = {code: torch.empty((), dtype=dtype).element_size() for dtype, code in _DTYPE_CODES.items()}
 _DTYPES = {dtype: (code, _ITEM_BYTES[code], dtype.is_complex) for dtype, code in _DTYPE_CODES.items()}
-_STRIDED = torch.strided
 # Measuring fewer elements again costs less than finding out that they are the same as before.
 _MARKED_ELEMENTS = 1024
 _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 
 
-class Storages:
-    """Weak references to every storage seen in a step: while we hold one, torch gives its address to no other."""
-
-    def __init__(self):
-        self.references = {}
-
-    def mark(self, tensor):
-        """(identity, version): the same while the contents are. (0, 0) for what does not tell when it changes."""
-        try:
-            version = tensor._version
-            storage = _storage_of(tensor)
-        except RuntimeError:  # an inference tensor
-            return 0, 0
-        identity = storage._cdata
-        if identity not in self.references:
-            self.references[identity] = storage._weak_ref()
-        return identity, version
-
-    def forget(self):
-        for reference in self.references.values():
-            torch.UntypedStorage._free_weak_ref(reference)
-        self.references = {}
-
-
 class Values:
-    """The tensors of one put: words for the core, their total size, and what must stay alive until it is done."""
+    """The tensors of one put that were described here, and what must stay alive until it is done."""
 
-    __slots__ = ("words", "num_bytes", "keep", "drain", "tensors")
+    __slots__ = ("words", "num_bytes", "depth", "keep", "drain", "tensors")
 
     def __init__(self):
-        self.words, self.num_bytes, self.keep, self.drain, self.tensors = [], 0, [], False, []
+        self.words, self.num_bytes, self.depth, self.keep, self.drain, self.tensors = [], 0, 0, [], False, []
 
     def array(self):
         return array("q", self.words)
 
 
 class Describer:
-    """``text(value, values)`` gives the descriptor; tensors in it are added to ``values``."""
+    """``text(value, values)`` gives the descriptor; tensors in it are added to ``values``.
 
-    def __init__(self, *, device_stage=None, cut=None, keep_tensors=False, stores=False):
-        self.storages = Storages()
-        self._marked_elements = 0 if stores else _MARKED_ELEMENTS
+    Numbers, texts, containers and plain tensors are described by the core. It asks here about everything else.
+    """
+
+    def __init__(self, recorder, *, device_stage, new_stack, cut=None, keep_tensors=False, stores=False):
         self._device_stage = device_stage
         self._cut = cut
-        self.keep_tensors = keep_tensors  # of each put, in values.tensors
-        plain_tensor = self._looked_at if keep_tensors or cut is not None else self.host_tensor
+        self._keep_tensors = keep_tensors  # of each put, in values.tensors
         self._by_type = {
-            type(None): lambda value, values, depth: "null",
-            bool: lambda value, values, depth: (
-                '{"type":"bool","value":true}' if value else '{"type":"bool","value":false}'
-            ),
-            int: lambda value, values, depth: f'{{"type":"int","value":{value}}}',
-            float: lambda value, values, depth: f'{{"type":"float","value":{_quote(value)}}}',
-            str: lambda value, values, depth: f'{{"type":"str","value":{_quote(value)}}}',
-            **dict.fromkeys(_PLAIN_TENSORS, plain_tensor),
-            list: self._sequence,
-            tuple: self._sequence,
-            dict: self._mapping,
-            torch.Size: lambda value, values, depth: (
-                f'{{"type":"torch.Size","value":{_quote([int(n) for n in value])}}}'
-            ),
-            slice: lambda value, values, depth: (
+            torch.Size: lambda value: f'{{"type":"torch.Size","value":{_quote([int(n) for n in value])}}}',
+            slice: lambda value: (
                 f'{{"type":"slice","value":{_quote([_index(part) for part in (value.start, value.stop, value.step)])}}}'
             ),
-            type(...): lambda value, values, depth: '{"type":"ellipsis","value":"..."}',
-            torch.dtype: lambda value, values, depth: f'{{"type":"torch.dtype","value":{_quote(str(value))}}}',
-            torch.device: lambda value, values, depth: f'{{"type":"torch.device","value":{_quote(str(value))}}}',
-            torch.layout: lambda value, values, depth: f'{{"type":"torch.layout","value":{_quote(str(value))}}}',
-            torch.memory_format: self._memory_format,
+            type(...): lambda value: '{"type":"ellipsis","value":"..."}',
+            torch.dtype: lambda value: f'{{"type":"torch.dtype","value":{_quote(str(value))}}}',
+            torch.device: lambda value: f'{{"type":"torch.device","value":{_quote(str(value))}}}',
+            torch.layout: lambda value: f'{{"type":"torch.layout","value":{_quote(str(value))}}}',
+            torch.memory_format: lambda value: (
+                f'{{"type":"torch.memory_format","format":{_quote(_MEMORY_FORMATS.get(value, str(value)))}}}'
+            ),
         }
+        self.functions = recorder.functions(
+            types.SimpleNamespace(
+                new_stack=new_stack,
+                values_class=Values,
+                other=self._other,
+                keyed=self._keyed,
+                unusual=self._unusual_tensor,
+                resolved=self._resolved,
+                without_data=self._without_data,
+                look=self._look if keep_tensors or cut is not None else None,
+                quote=_quote,
+                cuda_dtypes=device_stage.cuda_dtypes,
+                raw_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None),
+                marked_elements=0 if stores else _MARKED_ELEMENTS,
+                tensor_types=tuple(_PLAIN_TENSORS),
+                dtypes=_DTYPES,
+                strided=torch.strided,
+                is_neg=torch.Tensor.is_neg,
+                is_conj=torch.Tensor.is_conj,
+                data_ptr=torch.Tensor.data_ptr,
+                stride=torch.Tensor.stride,
+                get_device=torch.Tensor.get_device,
+                storage_of=_storage_of,
+                weak_ref=operator.methodcaller("_weak_ref"),
+                free_weak_ref=torch.UntypedStorage._free_weak_ref,
+            )
+        )
+        self.text = self.functions.text
 
     @staticmethod
     def code(dtype):
         return _DTYPE_CODES[dtype]
 
-    def text(self, value, values, depth=0):
-        describe = self._by_type.get(type(value))
-        if describe is not None:
-            return describe(value, values, depth)
-        return self._other(value, values, depth)
-
-    def _sequence(self, value, values, depth):
-        if depth >= _DEPTH_LIMIT:
-            return "null"
-        try:
-            return "[" + ",".join([self.text(item, values, depth + 1) for item in value]) + "]"
-        except RecursionError:  # the program was deep in calls already
-            return "null"
-
-    def _mapping(self, value, values, depth):
-        if depth >= _DEPTH_LIMIT:
-            return "null"
-        return (
-            "{"
-            + ",".join(
-                [f"{_quote(str(key))}:{self.keyed(key, item, values, depth + 1)}" for key, item in value.items()]
-            )
-            + "}"
-        )
-
-    def keyed(self, key, value, values, depth=0):
+    def _keyed(self, key, value, values):
+        """An argument whose name tells what it means."""
         if key == "device" and isinstance(value, (int, str)) and not isinstance(value, bool):
             return f'{{"type":"torch.device","value":{_quote(value)}}}'
-        if key in ("dtype", "output_dtype") and not isinstance(value, torch.Tensor) and value is not None:
+        if key != "device" and not isinstance(value, torch.Tensor) and value is not None:
             return f'{{"type":"torch.dtype","value":{_quote(str(value))}}}'
-        return self.text(value, values, depth)
+        return self.text(value, values)
 
-    @staticmethod
-    def _memory_format(value, values, depth):
-        return f'{{"type":"torch.memory_format","format":{_quote(_MEMORY_FORMATS.get(value, str(value)))}}}'
-
-    def _other(self, value, values, depth):
+    def _other(self, value, values):
+        describe = self._by_type.get(type(value))
+        if describe is not None:
+            return describe(value)
         if isinstance(value, torch.Tensor):
             return self._tensor_of_other_type(value, values)
         for kind, name in ((bool, "bool"), (int, None), (float, None), (str, None)):
@@ -155,24 +123,24 @@ class Describer:
                 plain = kind(value)
                 return f'{{"type":{_quote(name or type(value).__name__)},"value":{_quote(plain)}}}'
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return self._mapping(dict(zip(value._fields, value)), values, depth)
+            return self.text(dict(zip(value._fields, value)), values)
         if isinstance(value, (list, tuple)):
-            return self._sequence(value, values, depth)
+            return self.text(list(value), values)
         if isinstance(value, dict):
-            return self._mapping(value, values, depth)
+            return self.text(dict(value), values)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-            return self._mapping(fields, values, depth)
+            return self.text(fields, values)
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, numpy.generic):
             return _numpy_scalar(value)
         if numpy is not None and isinstance(value, numpy.ndarray):
             return self._numpy_array(numpy, value, values)
-        return self._distributed(value, values, depth) or (
+        return self._distributed(value, values) or (
             "{}" if type(value).__module__.startswith("torch") else "null"
         )
 
-    def _distributed(self, value, values, depth):
+    def _distributed(self, value, values):
         dist = sys.modules.get("torch.distributed")
         if dist is None or not dist.is_available():
             return None
@@ -183,7 +151,7 @@ class Describer:
         if isinstance(value, getattr(dist, "P2POp", ())):
             fields = (
                 ("class_type", _quote("torch.distributed.P2POp")),
-                ("tensor", self.text(value.tensor, values, depth + 1)),
+                ("tensor", self.text(value.tensor, values)),
                 ("op", _quote(getattr(value.op, "__name__", str(value.op)))),
                 ("peer", _quote(value.peer)),
                 ("tag", _quote(value.tag)),
@@ -198,41 +166,19 @@ class Describer:
         if self._cut is not None:
             tensor = self._cut(tensor)
             values.keep.append(tensor)
-        if self.keep_tensors:
+        if self._keep_tensors:
             values.tensors.append(tensor)
         return tensor
 
-    def _looked_at(self, tensor, values, depth):
-        return self.host_tensor(self._look(tensor, values), values, depth)
+    def _resolved(self, tensor, values):
+        """One that is to be read conjugated or negated."""
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        values.keep.append(plain)
+        return self.host_tensor(plain, values, core.REQUIRES_GRAD if tensor.requires_grad else 0)
 
-    def host_tensor(self, tensor, values, depth=0, flags=None):
-        """A plain tensor. Every look at an attribute counts here: this is most of the cost of a small call."""
-        try:
-            known = _DTYPES.get(tensor.dtype)
-            if known is None or not tensor.is_cpu or tensor.layout is not _STRIDED:
-                stage = self._device_stage
-                if (
-                    stage is not None
-                    and known is not None
-                    and tensor.is_cuda
-                    and stage.add_cuda(tensor, known[0], values, self)
-                ):
-                    return _TENSOR_MARK
-                return self._unusual_tensor(tensor, values)
-            if tensor.is_neg() or (known[2] and tensor.is_conj()):
-                tensor = tensor.detach().resolve_conj().resolve_neg()
-                values.keep.append(tensor)
-            if flags is None:
-                flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-            shape = tensor.shape
-            num_elements = shape.numel()
-            identity, version = self.storages.mark(tensor) if num_elements > self._marked_elements else (0, 0)
-            address, strides = tensor.data_ptr(), tensor.stride()
-            values.words += (address, identity, version, known[0], flags, len(shape), *shape, *strides)
-            values.num_bytes += num_elements * known[1]
-            return _TENSOR_MARK
-        except (RuntimeError, NotImplementedError, AttributeError, TypeError):  # no memory: fake, batched, ...
-            return self._without_data(tensor, values)
+    def host_tensor(self, tensor, values, flags=-1):
+        """A plain tensor; ``flags`` is -1 or whether it requires a gradient."""
+        return self.functions.tensor(tensor, values, flags)
 
     def _tensor_of_other_type(self, tensor, values):
         tensor = self._look(tensor, values)
@@ -250,7 +196,7 @@ class Describer:
             if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
                 values.keep.append(plain)
                 flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-                text = self.host_tensor(plain, values, flags=flags)
+                text = self.host_tensor(plain, values, flags)
                 return text + _extras(name, tensor) if text == _TENSOR_MARK else text
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
         if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:

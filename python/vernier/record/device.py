@@ -14,15 +14,11 @@ from . import core, log
 _MANY_SLOTS = 16384  # statistics of so many tensors wait on the device at most
 _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
 _NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
-_CUDA = 128  # VN_TENSOR_CUDA: two words more, the device and its stream
-_CUDA_DIMENSIONS = 8  # at most
-_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 class DeviceStage:
     def __init__(self, recorder, config):
         self._recorder = recorder
-        self._cuda_dtypes = None  # a bit for each that the core can measure there; None: not asked yet
         self._stores = config.task == "tensor" or bool(config.tensor_list)
         self._copies = config.task == "tensor" or config.summary_mode != "statistics" or bool(config.tensor_list)
         self._high = config.precision == "high"
@@ -33,22 +29,9 @@ class DeviceStage:
         self._copying_bytes = 0
         self._streams = {}
 
-    def add_cuda(self, tensor, code, values, describer):
-        """Whether the core measures this tensor on its device. A few microseconds: nothing is launched from Python."""
-        dtypes = self._cuda_dtypes
-        if dtypes is None:
-            dtypes = self._cuda_dtypes = 0 if self._stores else _use_cuda(self._recorder)
-        shape = tensor.shape
-        num_dimensions = len(shape)
-        if not dtypes >> code & 1 or tensor.is_neg() or num_dimensions > _CUDA_DIMENSIONS:
-            return False
-        identity, version = describer.storages.mark(tensor)
-        flags = _CUDA | core.REQUIRES_GRAD if tensor.requires_grad else _CUDA
-        device = tensor.get_device()
-        # Their size does not count: the host reads none of it, and a launch is too short to let other threads in.
-        place = (*shape, *tensor.stride(), device, _raw_stream(device))
-        values.words += (tensor.data_ptr(), identity, version, code, flags, num_dimensions, *place)
-        return True
+    def cuda_dtypes(self):
+        """The dtypes that the core measures on CUDA devices, a bit for each. Asked once, at the first such tensor."""
+        return 0 if self._stores else _use_cuda(self._recorder)
 
     def text(self, tensor, values, describer):
         slot = self._next_slot
@@ -61,7 +44,7 @@ class DeviceStage:
             flags |= core.COPY_FOLLOWS
             self._copy(slot, tensor)
         else:
-            mark = describer.storages.mark(tensor)
+            mark = describer.functions.mark(tensor)
             key = (*mark, tensor.data_ptr(), shape, strides, tensor.dtype) if mark[0] else None
             numbers = self._known.get(key)
             if numbers is None:
@@ -164,8 +147,8 @@ class DeviceStage:
 class HostStage:
     """For recordings that must look at the numbers at once: tensors are brought to the host as they come."""
 
-    def add_cuda(self, tensor, code, values, describer):
-        return False
+    def cuda_dtypes(self):
+        return 0
 
     def text(self, tensor, values, describer):
         host = tensor.detach().cpu()
@@ -173,7 +156,7 @@ class HostStage:
         if values.tensors:
             values.tensors[-1] = host
         flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-        return describer.host_tensor(host, values, flags=flags)
+        return describer.host_tensor(host, values, flags)
 
     def drain(self):
         pass
@@ -184,7 +167,7 @@ class HostStage:
 
 def _use_cuda(recorder):
     """The dtypes that the core can measure on CUDA devices, a bit for each; 0: none, so torch does it."""
-    if _raw_stream is None or torch.version.cuda is None:
+    if not hasattr(torch._C, "_cuda_getCurrentRawStream") or torch.version.cuda is None:
         return 0
     try:
         return recorder.use_cuda(_compiler_path())

@@ -6,6 +6,7 @@ import os
 
 from . import core, log
 from .capture import Capture
+from .describe import Values
 from .errors import RecordError
 
 _WORDS_BEFORE_SHAPE = 6
@@ -40,7 +41,11 @@ class ExaminingCapture(Capture):
     def set_place(self, step, leaf):
         self._step_rank = (step, leaf)
 
-    def put(self, name, text, values, stack, flags):
+    def put(self, name, stack, flags, *fields):
+        values = Values()
+        self.put_text(name, self.describer.functions.fields(values, *fields), values, stack, flags)
+
+    def put_text(self, name, text, values, stack, flags):
         self.num_calls += 1
         call = self._calls.setdefault(name, Call(stack))
         copies = [tensor.detach().clone() for tensor in values.tensors]
@@ -51,7 +56,6 @@ class ExaminingCapture(Capture):
             call.descriptors[side].append(json.loads(self.recorder.describe(name, core.words(words, core.NO_STORE))))
         if flags & core.FINISH:
             self._settle(name, self._calls.pop(name))
-        return 0
 
     def _settle(self, name, call):
         keep, store, reason = self.judge(name, call)
@@ -62,11 +66,11 @@ class ExaminingCapture(Capture):
         number = -1 if call.stack is None else call.stack.number
         for text, words, copies in call.parts:
             words = _of_copies(words, copies, core.STORE if store else core.NO_STORE)
-            self.recorder.put(name, text, core.words(words), 0, number, core.REPLACE)
+            self.recorder.put(name, text, core.words(words), number, core.REPLACE)
         last = (
             "{}" if self.config.task != "nan_check" else f'{{"is_nan":{int(_not_finite(call.descriptors["output"]))}}}'
         )
-        self.recorder.put(name, last, core.words([]), 0, -1, core.FINISH)
+        self.recorder.put(name, last, core.words([]), -1, core.FINISH)
         if reason:
             self._num_found += 1
             if 0 < self._limit <= self._num_found and self.reached_limit is not None:

@@ -33,7 +33,7 @@ class Saver:
     def _put(self, entry, variable):
         values = Values()
         text = self._capture.describer.text(variable, values)
-        self._capture.put(entry, text, values, None, core.WHOLE | core.FINISH)
+        self._capture.put_text(entry, text, values, None, core.WHOLE | core.FINISH)
 
     def _watch(self, entry, variable):
         nest = _Nest(variable)
@@ -58,7 +58,7 @@ class Saver:
         self._put_nest(entry, nest)
 
     def _put_nest(self, entry, nest):
-        self._capture.put(entry, nest.text(), Values(), None, core.WHOLE | core.FINISH | core.KEEP)
+        self._capture.put_text(entry, nest.text(), Values(), None, core.WHOLE | core.FINISH | core.KEEP)
 
 
 class _Nest:

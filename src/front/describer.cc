@@ -1,0 +1,493 @@
+#include "front/describer.h"
+
+#include <array>
+#include <string_view>
+
+#include "record/json_text.h"
+#include "vernier/record.h"
+
+namespace vernier::python {
+namespace {
+
+constexpr int kDepthLimit = 400;
+constexpr char kTensorByte = '\x01';
+constexpr Size kMaxCudaAxes = 8;
+// Keyword arguments whose values are described by what they mean.
+constexpr std::array<std::string_view, 3> kKeysWithMeaning = {"device", "dtype", "output_dtype"};
+
+Ref Call(const Ref& function, Object* argument) {
+  return Ref::Own(Py().PyObject_CallFunctionObjArgs(function.get(), argument, nullptr));
+}
+
+std::int64_t GradFlag(bool requires_grad) { return requires_grad ? std::int64_t{kRequiresGrad} : 0; }
+
+bool IsType(const Ref& type, Object* wanted) { return type.get() == wanted; }
+
+// The exceptions of a tensor that cannot be looked into: fake, batched, symbolic, ...
+bool IsAboutTensor() {
+  const Interpreter& py = Py();
+  return py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) != 0 ||
+         py.PyErr_ExceptionMatches(py.PyExc_AttributeError) != 0 ||
+         py.PyErr_ExceptionMatches(py.PyExc_TypeError) != 0;
+}
+
+}  // namespace
+
+void Described::Clear() {
+  text.clear();
+  words.clear();
+  num_bytes = 0;
+  values.Reset();
+  depth = 0;
+}
+
+std::unique_ptr<Describer> Describer::Create(Object* settings) {
+  std::unique_ptr<Describer> describer(new Describer);
+  return describer->Read(settings) ? std::move(describer) : nullptr;
+}
+
+bool Describer::Read(Object* settings) {
+  const Interpreter& py = Py();
+  const struct {
+    Ref& ref;
+    const char* text;
+  } names[] = {{dtype_, "dtype"},
+               {is_cpu_, "is_cpu"},
+               {is_cuda_, "is_cuda"},
+               {layout_, "layout"},
+               {requires_grad_, "requires_grad"},
+               {shape_, "shape"},
+               {version_, "_version"},
+               {cdata_, "_cdata"},
+               {words_, "words"},
+               {num_bytes_, "num_bytes"},
+               {depth_, "depth"}},
+    attributes[] = {{is_neg_, "is_neg"},
+                    {is_conj_, "is_conj"},
+                    {data_ptr_, "data_ptr"},
+                    {stride_, "stride"},
+                    {get_device_, "get_device"},
+                    {storage_of_, "storage_of"},
+                    {weak_ref_, "weak_ref"},
+                    {free_weak_ref_, "free_weak_ref"},
+                    {tensor_types_, "tensor_types"},
+                    {dtypes_, "dtypes"},
+                    {strided_, "strided"},
+                    {values_class_, "values_class"},
+                    {other_, "other"},
+                    {keyed_, "keyed"},
+                    {unusual_, "unusual"},
+                    {resolved_, "resolved"},
+                    {without_data_, "without_data"},
+                    {look_, "look"},
+                    {quote_, "quote"},
+                    {cuda_dtypes_, "cuda_dtypes"},
+                    {raw_stream_, "raw_stream"}};
+  for (const auto& [ref, text] : names) {
+    ref = Ref::Own(py.PyUnicode_InternFromString(text));
+    if (!ref) return false;
+  }
+  for (const auto& [ref, text] : attributes) {
+    ref = Ref::Own(py.PyObject_GetAttrString(settings, text));
+    if (!ref) return false;
+  }
+  if (look_.get() == py._Py_NoneStruct) look_.Reset();
+  return Number(Ref::Own(py.PyObject_GetAttrString(settings, "marked_elements")), marked_elements_);
+}
+
+// ---- small steps
+
+Ref Describer::Attribute(Object* object, const Ref& name) const {
+  return Ref::Own(Py().PyObject_GetAttr(object, name.get()));
+}
+
+bool Describer::Number(const Ref& number, std::int64_t& into) const {
+  if (!number) return false;
+  into = Py().PyLong_AsLongLong(number.get());
+  return into != -1 || Py().PyErr_Occurred() == nullptr;
+}
+
+bool Describer::IsTrue(const Ref& value, bool& into) const {
+  if (!value) return false;
+  if (value.get() == Py()._Py_TrueStruct) {
+    into = true;
+    return true;
+  }
+  const int result = Py().PyObject_IsTrue(value.get());
+  into = result > 0;
+  return result >= 0;
+}
+
+bool Describer::AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const {
+  if (!tuple) return false;
+  const Interpreter& py = Py();
+  const Size count = py.PyTuple_Size(tuple.get());
+  if (count < 0) return false;
+  for (Size i = 0; i < count; ++i) {
+    const std::int64_t number = py.PyLong_AsLongLong(py.PyTuple_GetItem(tuple.get(), i));
+    if (number == -1 && py.PyErr_Occurred() != nullptr) return false;
+    words.push_back(number);
+  }
+  return true;
+}
+
+// ---- the Python side
+
+bool Describer::TakeValues(Described& into) {
+  const Interpreter& py = Py();
+  const Ref words = Attribute(into.values.get(), words_);
+  std::int64_t num_bytes = 0, depth = 0;
+  if (!words || !Number(Attribute(into.values.get(), num_bytes_), num_bytes) ||
+      !Number(Attribute(into.values.get(), depth_), depth)) {
+    return false;
+  }
+  into.depth = static_cast<int>(depth);
+  const Size count = py.PyList_Size(words.get());
+  if (count < 0) return false;
+  if (count == 0 && num_bytes == 0) return true;
+  for (Size i = 0; i < count; ++i) {
+    // Addresses above 2^63 come as they are, identities may be negative.
+    int overflow = 0;
+    Object* const word = py.PyList_GetItem(words.get(), i);
+    std::int64_t number = py.PyLong_AsLongLongAndOverflow(word, &overflow);
+    if (overflow > 0) number = static_cast<std::int64_t>(py.PyLong_AsUnsignedLongLong(word));
+    if (py.PyErr_Occurred() != nullptr) return false;
+    into.words.push_back(number);
+  }
+  into.num_bytes += static_cast<std::uint64_t>(num_bytes);
+  const Ref none = Ref::Own(py.PyList_New(0)), zero = Ref::Own(py.PyLong_FromLongLong(0));
+  return none && zero && py.PyObject_SetAttr(into.values.get(), words_.get(), none.get()) == 0 &&
+         py.PyObject_SetAttr(into.values.get(), num_bytes_.get(), zero.get()) == 0;
+}
+
+bool Describer::GiveValues(Described& from) {
+  const Interpreter& py = Py();
+  const Ref words = Ref::Own(py.PyList_New(static_cast<Size>(from.words.size())));
+  if (!words) return false;
+  for (std::size_t i = 0; i < from.words.size(); ++i) {
+    Object* const word = py.PyLong_FromLongLong(from.words[i]);
+    if (word == nullptr || py.PyList_SetItem(words.get(), static_cast<Size>(i), word) != 0) return false;
+  }
+  const Ref num_bytes = Ref::Own(py.PyLong_FromLongLong(static_cast<long long>(from.num_bytes)));
+  return num_bytes && py.PyObject_SetAttr(from.values.get(), words_.get(), words.get()) == 0 &&
+         py.PyObject_SetAttr(from.values.get(), num_bytes_.get(), num_bytes.get()) == 0;
+}
+
+bool Describer::Ask(const Ref& function, Object* first, Object* second, Described& into) {
+  const Interpreter& py = Py();
+  if (!into.values) {
+    into.values = Ref::Own(py.PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
+    if (!into.values) return false;
+  }
+  Object* const values = into.values.get();
+  const Ref depth = Ref::Own(py.PyLong_FromLongLong(into.depth));
+  if (!depth || py.PyObject_SetAttr(values, depth_.get(), depth.get()) != 0) return false;
+  const Ref text = Ref::Own(
+      second == nullptr ? py.PyObject_CallFunctionObjArgs(function.get(), first, values, nullptr)
+                        : py.PyObject_CallFunctionObjArgs(function.get(), first, second, values, nullptr));
+  if (!text) return false;
+  Size size = 0;
+  const char* const bytes = py.PyUnicode_AsUTF8AndSize(text.get(), &size);
+  if (bytes == nullptr) return false;
+  into.text.append(bytes, static_cast<std::size_t>(size));
+  return TakeValues(into);
+}
+
+// ---- values
+
+bool Describer::AppendText(Object* text, std::string& out) {
+  const Interpreter& py = Py();
+  Size size = 0;
+  if (const char* const bytes = py.PyUnicode_AsUTF8AndSize(text, &size); bytes != nullptr) {
+    AppendJsonString({bytes, static_cast<std::size_t>(size)}, out);
+    return true;
+  }
+  py.PyErr_Clear();  // half a character: Python knows how to write it
+  const Ref quoted = Call(quote_, text);
+  const char* const bytes = quoted ? py.PyUnicode_AsUTF8AndSize(quoted.get(), &size) : nullptr;
+  if (bytes == nullptr) return false;
+  out.append(bytes, static_cast<std::size_t>(size));
+  return true;
+}
+
+bool Describer::Value(Object* value, Described& into) {
+  const Interpreter& py = Py();
+  if (value == py._Py_NoneStruct) {
+    into.text += "null";
+    return true;
+  }
+  const Ref type = Ref::Own(py.PyObject_Type(value));
+  const Size num_tensor_types = py.PyTuple_Size(tensor_types_.get());
+  for (Size i = 0; i < num_tensor_types; ++i) {
+    if (!IsType(type, py.PyTuple_GetItem(tensor_types_.get(), i))) continue;
+    if (!look_) return Tensor(value, -1, into);
+    if (!into.values) into.values = Ref::Own(py.PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
+    if (!into.values) return false;
+    const Ref looked_at =
+        Ref::Own(py.PyObject_CallFunctionObjArgs(look_.get(), value, into.values.get(), nullptr));
+    return looked_at && Tensor(looked_at.get(), -1, into);
+  }
+  if (IsType(type, py.PyBool_Type)) {
+    into.text += value == py._Py_TrueStruct ? R"({"type":"bool","value":true})" : R"({"type":"bool","value":false})";
+    return true;
+  }
+  if (IsType(type, py.PyLong_Type)) {
+    int overflow = 0;
+    const std::int64_t number = py.PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow != 0) return Ask(other_, value, nullptr, into);
+    into.text += R"({"type":"int","value":)";
+    AppendInteger(number, into.text);
+    into.text += '}';
+    return true;
+  }
+  if (IsType(type, py.PyFloat_Type)) {
+    into.text += R"({"type":"float","value":)";
+    AppendJsonFloat(py.PyFloat_AsDouble(value), into.text);
+    into.text += '}';
+    return true;
+  }
+  if (IsType(type, py.PyUnicode_Type)) {
+    into.text += R"({"type":"str","value":)";
+    if (!AppendText(value, into.text)) return false;
+    into.text += '}';
+    return true;
+  }
+  if (IsType(type, py.PyTuple_Type)) return Sequence(value, true, into);
+  if (IsType(type, py.PyList_Type)) return Sequence(value, false, into);
+  if (IsType(type, py.PyDict_Type)) return Mapping(value, into);
+  return Ask(other_, value, nullptr, into);
+}
+
+// What is too deep to be described becomes null, and leaves nothing else behind.
+bool Describer::Sequence(Object* items, bool is_tuple, Described& into) {
+  if (into.depth >= kDepthLimit) {
+    into.text += "null";
+    return true;
+  }
+  const std::size_t text_size = into.text.size(), num_words = into.words.size();
+  const std::uint64_t num_bytes = into.num_bytes;
+  ++into.depth;
+  const bool done = SequenceItems(items, is_tuple, into);
+  --into.depth;
+  if (done || Py().PyErr_ExceptionMatches(Py().PyExc_RecursionError) == 0) return done;
+  Py().PyErr_Clear();
+  into.text.resize(text_size);
+  into.text += "null";
+  into.words.resize(num_words);
+  into.num_bytes = num_bytes;
+  return true;
+}
+
+bool Describer::SequenceItems(Object* items, bool is_tuple, Described& into) {
+  const Interpreter& py = Py();
+  into.text += '[';
+  // A list may change while the Python side is asked about its items.
+  for (Size i = 0; i < (is_tuple ? py.PyTuple_Size(items) : py.PyList_Size(items)); ++i) {
+    if (i > 0) into.text += ',';
+    const Ref item = Ref::Share(is_tuple ? py.PyTuple_GetItem(items, i) : py.PyList_GetItem(items, i));
+    if (!item || !Value(item.get(), into)) return false;
+  }
+  into.text += ']';
+  return true;
+}
+
+bool Describer::Mapping(Object* mapping, Described& into) {
+  if (into.depth >= kDepthLimit) {
+    into.text += "null";
+    return true;
+  }
+  ++into.depth;
+  const bool done = MappingItems(mapping, into);
+  --into.depth;
+  return done;
+}
+
+bool Describer::MappingItems(Object* mapping, Described& into) {
+  const Interpreter& py = Py();
+  if (py.PyDict_Size(mapping) == 0) {
+    into.text += "{}";
+    return true;
+  }
+  const Ref items = Ref::Own(py.PyDict_Items(mapping));
+  if (!items) return false;
+  into.text += '{';
+  for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
+    Object* const item = py.PyList_GetItem(items.get(), i);
+    Object* const key = py.PyTuple_GetItem(item, 0);
+    Object* const value = py.PyTuple_GetItem(item, 1);
+    const Ref key_text = Ref::Own(py.PyObject_Str(key));
+    if (!key_text) return false;
+    if (i > 0) into.text += ',';
+    const std::size_t begin = into.text.size();
+    if (!AppendText(key_text.get(), into.text)) return false;
+    const std::string_view quoted(into.text.data() + begin, into.text.size() - begin);
+    const std::string_view name = quoted.substr(1, quoted.size() - 2);
+    bool has_meaning = false;
+    for (const std::string_view known : kKeysWithMeaning) has_meaning |= name == known;
+    into.text += ':';
+    if (!(has_meaning ? Ask(keyed_, key, value, into) : Value(value, into))) return false;
+  }
+  into.text += '}';
+  return true;
+}
+
+bool Describer::Fields(Object* const* keys_and_values, Size count, Described& into) {
+  const Interpreter& py = Py();
+  into.text += '{';
+  for (Size i = 0; i + 1 < count; i += 2) {
+    if (i > 0) into.text += ',';
+    if (!AppendText(keys_and_values[i], into.text)) return false;
+    into.text += ':';
+    Object* const value = keys_and_values[i + 1];
+    const Ref type = Ref::Own(py.PyObject_Type(value));
+    const bool done = IsType(type, py.PyDict_Type)   ? MappingItems(value, into)
+                      : IsType(type, py.PyList_Type) ? SequenceItems(value, false, into)
+                                                     : SequenceItems(value, true, into);
+    if (!done) return false;
+  }
+  into.text += '}';
+  return true;
+}
+
+// ---- tensors
+
+bool Describer::MarkOf(Object* tensor, Mark& mark) {
+  const Interpreter& py = Py();
+  mark = {};
+  const Ref version = Attribute(tensor, version_);
+  const Ref storage = version ? Call(storage_of_, tensor) : Ref();
+  if (!storage) {  // an inference tensor
+    if (py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) == 0) return false;
+    py.PyErr_Clear();
+    return true;
+  }
+  Mark found;
+  if (!Number(version, found.version) || !Number(Attribute(storage.get(), cdata_), found.storage)) return false;
+  {
+    const std::scoped_lock lock(references_mutex_);
+    if (references_.contains(found.storage)) {
+      mark = found;
+      return true;
+    }
+  }
+  // While we hold one, torch gives the storage's address to no other.
+  std::int64_t reference = 0;
+  if (!Number(Call(weak_ref_, storage.get()), reference)) return false;
+  const std::scoped_lock lock(references_mutex_);
+  references_.emplace(found.storage, reference);
+  mark = found;
+  return true;
+}
+
+bool Describer::Forget() {
+  std::unordered_map<std::int64_t, std::int64_t> references;
+  {
+    const std::scoped_lock lock(references_mutex_);
+    references.swap(references_);
+  }
+  for (const auto& [storage, reference] : references) {
+    const Ref number = Ref::Own(Py().PyLong_FromLongLong(reference));
+    if (!number || !Call(free_weak_ref_, number.get())) return false;
+  }
+  return true;
+}
+
+bool Describer::Tensor(Object* tensor, std::int64_t flags, Described& into) {
+  const std::size_t num_words = into.words.size();
+  bool was_plain = false;
+  if (PlainTensor(tensor, flags, into, was_plain)) {
+    return was_plain || Ask(unusual_, tensor, nullptr, into);
+  }
+  if (!IsAboutTensor()) return false;
+  Py().PyErr_Clear();
+  into.words.resize(num_words);
+  return Ask(without_data_, tensor, nullptr, into);
+}
+
+bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into, bool& was_plain) {
+  const Interpreter& py = Py();
+  const Ref dtype = Attribute(tensor, dtype_);
+  if (!dtype) return false;
+  Object* const known = py.PyDict_GetItem(dtypes_.get(), dtype.get());
+  bool is_cpu = false;
+  if (known == nullptr) return true;
+  const std::int64_t code = py.PyLong_AsLongLong(py.PyTuple_GetItem(known, 0));
+  if (!IsTrue(Attribute(tensor, is_cpu_), is_cpu)) return false;
+  if (!is_cpu) return CudaTensor(tensor, code, into, was_plain);
+  const Ref layout = Attribute(tensor, layout_);
+  if (!layout) return false;
+  if (layout.get() != strided_.get()) return true;
+  bool is_neg = false, is_conj = false;
+  if (!IsTrue(Call(is_neg_, tensor), is_neg)) return false;
+  if (py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct && !IsTrue(Call(is_conj_, tensor), is_conj)) return false;
+  if (is_neg || is_conj) {
+    was_plain = true;
+    return Ask(resolved_, tensor, nullptr, into);
+  }
+  if (flags < 0) {
+    bool requires_grad = false;
+    if (!IsTrue(Attribute(tensor, requires_grad_), requires_grad)) return false;
+    flags = GradFlag(requires_grad);
+  }
+  const std::size_t start = into.words.size();
+  into.words.insert(into.words.end(), {0, 0, 0, code, flags, 0});
+  if (!AppendSizes(Attribute(tensor, shape_), into.words)) return false;
+  const std::size_t num_axes = into.words.size() - start - 6;
+  std::int64_t num_elements = 1;
+  for (std::size_t axis = 0; axis < num_axes; ++axis) num_elements *= into.words[start + 6 + axis];
+  if (!AppendSizes(Call(stride_, tensor), into.words)) return false;
+  const Ref address = Call(data_ptr_, tensor);
+  if (!address) return false;
+  const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
+  Mark mark;
+  if (py.PyErr_Occurred() != nullptr || (num_elements > marked_elements_ && !MarkOf(tensor, mark))) return false;
+  into.words[start] = static_cast<std::int64_t>(bits);
+  into.words[start + 1] = mark.storage;
+  into.words[start + 2] = mark.version;
+  into.words[start + 5] = static_cast<std::int64_t>(num_axes);
+  into.num_bytes +=
+      static_cast<std::uint64_t>(num_elements * py.PyLong_AsLongLong(py.PyTuple_GetItem(known, 1)));
+  into.text += kTensorByte;
+  was_plain = true;
+  return true;
+}
+
+// On a CUDA device, where the core measures it: nothing is launched from Python, so this takes a microsecond.
+bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, bool& was_taken) {
+  const Interpreter& py = Py();
+  bool is_cuda = false, is_neg = false;
+  if (!IsTrue(Attribute(tensor, is_cuda_), is_cuda)) return false;
+  if (!is_cuda) return true;
+  if (cuda_dtype_bits_ < 0) {
+    if (!Number(Ref::Own(py.PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_)) return false;
+  }
+  const Ref layout = Attribute(tensor, layout_);
+  if (!layout) return false;
+  if ((cuda_dtype_bits_ >> code & 1) == 0 || layout.get() != strided_.get()) return true;
+  if (!IsTrue(Call(is_neg_, tensor), is_neg)) return false;
+  const Ref shape = Attribute(tensor, shape_);
+  if (!shape) return false;
+  const Size num_axes = py.PyTuple_Size(shape.get());
+  if (is_neg || num_axes > kMaxCudaAxes) return true;
+  bool requires_grad = false;
+  std::int64_t device = 0, stream = 0;
+  Mark mark;
+  if (!IsTrue(Attribute(tensor, requires_grad_), requires_grad) || !MarkOf(tensor, mark)) return false;
+  const Ref device_number = Call(get_device_, tensor), address = Call(data_ptr_, tensor);
+  if (!address || !Number(device_number, device) || !Number(Call(raw_stream_, device_number.get()), stream)) {
+    return false;
+  }
+  const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
+  if (py.PyErr_Occurred() != nullptr) return false;
+  into.words.insert(into.words.end(), {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
+                                       kCuda | GradFlag(requires_grad), num_axes});
+  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_, tensor), into.words)) return false;
+  // Its size does not count: the host reads none of it, and a launch is too short to let other threads in.
+  into.words.push_back(device);
+  into.words.push_back(stream);
+  into.text += kTensorByte;
+  was_taken = true;
+  return true;
+}
+
+}  // namespace vernier::python

@@ -1,0 +1,88 @@
+// Python values -> the text and the words that a recorder takes. What is common is done here; the rest is asked of the
+// Python side, which knows torch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "front/interpreter.h"
+
+namespace vernier::python {
+
+// What becomes of one put.
+struct Described {
+  std::string text;                 // the byte 0x01 stands for a tensor
+  std::vector<std::int64_t> words;  // of these tensors
+  std::uint64_t num_bytes = 0;      // of those that the host reads
+  Ref values;                       // the Values that the Python side adds to; none until it is asked
+  int depth = 0;
+
+  void Clear();
+};
+
+// Calls that give a bool leave a Python exception when it is false. REQUIRES: the GIL is held.
+class Describer {
+ public:
+  // `settings` has the attributes that are read in describer.cc. Null: a Python exception says why.
+  static std::unique_ptr<Describer> Create(Object* settings);
+
+  bool Value(Object* value, Described& into);
+  // A plain tensor; `flags` < 0: find out whether it requires a gradient.
+  bool Tensor(Object* tensor, std::int64_t flags, Described& into);
+  // {"key": value, ...}; a value is a tuple or list, written as a list, or a dict.
+  bool Fields(Object* const* keys_and_values, Size count, Described& into);
+
+  // Moves between Values.words and `words`, so that both sides can add in turn.
+  bool TakeValues(Described& into);
+  bool GiveValues(Described& from);
+
+  struct Mark {
+    std::int64_t storage = 0, version = 0;  // the same while the contents are; 0: it does not tell
+  };
+  bool MarkOf(Object* tensor, Mark& mark);
+  // Lets go of the storages that were marked.
+  bool Forget();
+
+ private:
+  Describer() = default;
+  bool Read(Object* settings);
+
+  Ref Attribute(Object* object, const Ref& name) const;
+  bool Number(const Ref& number, std::int64_t& into) const;
+  bool IsTrue(const Ref& value, bool& into) const;
+  bool AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const;
+
+  // Has the Python side describe it: function(first, [second,] values).
+  bool Ask(const Ref& function, Object* first, Object* second, Described& into);
+  bool AppendText(Object* text, std::string& out);
+  bool Sequence(Object* items, bool is_tuple, Described& into);
+  bool SequenceItems(Object* items, bool is_tuple, Described& into);
+  bool Mapping(Object* mapping, Described& into);
+  bool MappingItems(Object* mapping, Described& into);
+  bool PlainTensor(Object* tensor, std::int64_t flags, Described& into, bool& was_plain);
+  bool CudaTensor(Object* tensor, std::int64_t code, Described& into, bool& was_taken);
+
+  // Names of attributes.
+  Ref dtype_, is_cpu_, is_cuda_, layout_, requires_grad_, shape_, version_, cdata_;
+  Ref words_, num_bytes_, depth_;
+  // Methods, called with the tensor.
+  Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, weak_ref_, free_weak_ref_;
+  // What is known of torch.
+  Ref tensor_types_;  // a tuple
+  Ref dtypes_;        // {dtype: (code, bytes of an element, whether it is complex)}
+  Ref strided_;
+  // The Python side.
+  Ref values_class_, other_, keyed_, unusual_, resolved_, without_data_, look_, quote_, cuda_dtypes_,
+      raw_stream_;
+  std::int64_t marked_elements_ = 0;
+  std::int64_t cuda_dtype_bits_ = -1;  // not asked yet
+
+  std::mutex references_mutex_;
+  std::unordered_map<std::int64_t, std::int64_t> references_;  // storages -> weak references to them
+};
+
+}  // namespace vernier::python

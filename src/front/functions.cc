@@ -1,0 +1,249 @@
+#include "front/functions.h"
+
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "front/describer.h"
+#include "front/stack_walk.h"
+
+namespace vernier::python {
+namespace {
+
+constexpr const char* kCapsuleName = "vernier.front";
+// Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come out.
+constexpr std::uint64_t kShortCallBytes = 1 << 18;
+// Beside the flags of c_api.h: every tensor of the record is to be stored.
+constexpr std::uint32_t kStoreAll = 1 << 16;
+// Beside what the core has seen: the device's numbers should be fetched now.
+constexpr std::uint32_t kSeenDrain = 1 << 16;
+
+struct Front {
+  Recorder& recorder;
+  KeepError keep_error;
+  Ref fail, drain;
+  std::unique_ptr<Describer> describer;
+  StackWalk stacks;
+};
+
+Object* NewNone() { return Ref::Share(Py()._Py_NoneStruct).Release(); }
+
+Object* WrongCall(const char* text) {
+  Py().PyErr_SetString(Py().PyExc_TypeError, text);
+  return nullptr;
+}
+
+// Runs Fn(front, arguments, count) as a function of Python: nothing of C++ is thrown into the interpreter.
+template <Object* (*Fn)(Front&, Object* const*, Size)>
+Object* Guarded(Object* self, Object* const* arguments, Size count) noexcept {
+  try {
+    auto* const front = static_cast<Front*>(Py().PyCapsule_GetPointer(self, kCapsuleName));
+    if (front == nullptr) return nullptr;
+    if (front->describer == nullptr) return WrongCall("the recorder is closed");
+    return Fn(*front, arguments, count);
+  } catch (const std::bad_alloc&) {
+    Py().PyErr_SetString(Py().PyExc_MemoryError, "not enough memory for a record");
+  } catch (const std::exception& exception) {
+    Py().PyErr_SetString(Py().PyExc_RuntimeError, exception.what());
+  }
+  return nullptr;
+}
+
+// Kept for their memory. One for each level of calls: the Python side may come back while a record is described.
+class Buffer {
+ public:
+  Buffer() : level_(g_level++) {
+    if (g_buffers.size() <= level_) g_buffers.push_back(std::make_unique<Described>());
+  }
+  ~Buffer() {
+    g_buffers[level_]->Clear();
+    --g_level;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  Described& operator*() const { return *g_buffers[level_]; }
+
+ private:
+  static thread_local std::vector<std::unique_ptr<Described>> g_buffers;
+  static thread_local std::size_t g_level;
+  const std::size_t level_;
+};
+thread_local std::vector<std::unique_ptr<Described>> Buffer::g_buffers;
+thread_local std::size_t Buffer::g_level = 0;
+
+class GilRelease {
+ public:
+  explicit GilRelease(bool release) : state_(release ? Py().PyEval_SaveThread() : nullptr) {}
+  ~GilRelease() {
+    if (state_ != nullptr) Py().PyEval_RestoreThread(state_);
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  ThreadState* state_;
+};
+
+std::optional<std::string_view> TextOf(Object* text) {
+  Size size = 0;
+  const char* const bytes = Py().PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) return std::nullopt;
+  return std::string_view(bytes, static_cast<std::size_t>(size));
+}
+
+// Raises what went wrong in the core.
+Object* Fail(Front& front, const Error& error) {
+  const Ref status = Ref::Own(Py().PyLong_FromLongLong(front.keep_error(error)));
+  if (status && Ref::Own(Py().PyObject_CallFunctionObjArgs(front.fail.get(), status.get(), nullptr))) {
+    return WrongCall("fail() did not raise");
+  }
+  return nullptr;
+}
+
+void StoreAll(std::vector<std::int64_t>& words) {
+  for (std::size_t at = 0; at < words.size();) {
+    const bool on_device = (words[at + 4] & kCuda) != 0;
+    words[at + 4] |= kStore;
+    at += 6 + 2 * static_cast<std::size_t>(words[at + 5]) + (on_device ? 2 : 0);
+  }
+}
+
+Object* Put(Front& front, Object* const* arguments, Size count) {
+  const Interpreter& py = Py();
+  if (count < 3 || count % 2 == 0) return WrongCall("put(name, stack, flags, key, value, ...)");
+  const std::optional<std::string_view> name = TextOf(arguments[0]);
+  const std::int64_t stack = py.PyLong_AsLongLong(arguments[1]);
+  const auto flags = static_cast<std::uint32_t>(py.PyLong_AsLongLong(arguments[2]));
+  if (!name || py.PyErr_Occurred() != nullptr) return nullptr;
+  const Buffer buffer;
+  Described& described = *buffer;
+  if (!front.describer->Fields(arguments + 3, count - 3, described)) return nullptr;
+  if ((flags & kStoreAll) != 0) StoreAll(described.words);
+  std::uint32_t seen = 0;
+  Result<Done> result = [&] {
+    const GilRelease release(described.num_bytes >= kShortCallBytes);
+    return front.recorder.Put(*name, described.text, described.words, stack, flags & ~kStoreAll, seen);
+  }();
+  if (!result) return Fail(front, result.error());
+  if (described.values) {
+    const Ref drain = Ref::Own(py.PyObject_GetAttr(described.values.get(), front.drain.get()));
+    if (!drain) return nullptr;
+    if (drain.get() == py._Py_TrueStruct) seen |= kSeenDrain;
+  }
+  return py.PyLong_FromLongLong(seen);
+}
+
+Object* Parent(Front& front, Object* const* arguments, Size count) {
+  if (count != 2) return WrongCall("parent(name, parent)");
+  const std::optional<std::string_view> name = TextOf(arguments[0]);
+  if (!name) return nullptr;
+  std::optional<std::string_view> parent;
+  if (arguments[1] != Py()._Py_NoneStruct) {
+    parent = TextOf(arguments[1]);
+    if (!parent) return nullptr;
+  }
+  const Result<Done> result = front.recorder.Construct(*name, parent);
+  return result ? NewNone() : Fail(front, result.error());
+}
+
+// Calls describe(into) with what `values` holds already, and gives its text.
+template <class Fn>
+Object* WithValues(Front& front, Object* values, Fn&& describe) {
+  const Buffer buffer;
+  Described& described = *buffer;
+  described.values = Ref::Share(values);
+  if (!front.describer->TakeValues(described) || !describe(described) || !front.describer->GiveValues(described)) {
+    return nullptr;
+  }
+  return Py().PyUnicode_FromStringAndSize(described.text.data(), static_cast<Size>(described.text.size()));
+}
+
+Object* Text(Front& front, Object* const* arguments, Size count) {
+  if (count != 2) return WrongCall("text(value, values)");
+  return WithValues(front, arguments[1],
+                    [&](Described& into) { return front.describer->Value(arguments[0], into); });
+}
+
+Object* Fields(Front& front, Object* const* arguments, Size count) {
+  if (count < 1 || count % 2 == 0) return WrongCall("fields(values, key, value, ...)");
+  return WithValues(front, arguments[0],
+                    [&](Described& into) { return front.describer->Fields(arguments + 1, count - 1, into); });
+}
+
+Object* Tensor(Front& front, Object* const* arguments, Size count) {
+  if (count != 3) return WrongCall("tensor(tensor, values, flags)");
+  const std::int64_t flags = Py().PyLong_AsLongLong(arguments[2]);
+  if (Py().PyErr_Occurred() != nullptr) return nullptr;
+  return WithValues(front, arguments[1],
+                    [&](Described& into) { return front.describer->Tensor(arguments[0], flags, into); });
+}
+
+Object* Mark(Front& front, Object* const* arguments, Size count) {
+  const Interpreter& py = Py();
+  if (count != 1) return WrongCall("mark(tensor)");
+  Describer::Mark mark;
+  if (!front.describer->MarkOf(arguments[0], mark)) return nullptr;
+  Ref pair = Ref::Own(py.PyTuple_New(2));
+  if (!pair || py.PyTuple_SetItem(pair.get(), 0, py.PyLong_FromLongLong(mark.storage)) != 0 ||
+      py.PyTuple_SetItem(pair.get(), 1, py.PyLong_FromLongLong(mark.version)) != 0) {
+    return nullptr;
+  }
+  return pair.Release();
+}
+
+Object* Forget(Front& front, Object* const*, Size) { return front.describer->Forget() ? NewNone() : nullptr; }
+
+Object* Stack(Front& front, Object* const* arguments, Size count) {
+  if (count != 3) return WrongCall("stack(end, outer, skip)");
+  const std::int64_t skip = Py().PyLong_AsLongLong(arguments[2]);
+  if (Py().PyErr_Occurred() != nullptr) return nullptr;
+  return front.stacks.Current(arguments[0], arguments[1], skip).Release();
+}
+
+// The functions and the Python side refer to each other in a ring that the interpreter cannot see.
+Object* Close(Front& front, Object* const*, Size) {
+  const std::unique_ptr<Describer> describer = std::move(front.describer);
+  const Ref fail = std::move(front.fail);
+  front.stacks.Clear();
+  return NewNone();
+}
+
+MethodDef g_functions[] = {{"put", Guarded<Put>, kFastCall, nullptr},
+                           {"parent", Guarded<Parent>, kFastCall, nullptr},
+                           {"text", Guarded<Text>, kFastCall, nullptr},
+                           {"fields", Guarded<Fields>, kFastCall, nullptr},
+                           {"tensor", Guarded<Tensor>, kFastCall, nullptr},
+                           {"mark", Guarded<Mark>, kFastCall, nullptr},
+                           {"forget", Guarded<Forget>, kFastCall, nullptr},
+                           {"stack", Guarded<Stack>, kFastCall, nullptr},
+                           {"close", Guarded<Close>, kFastCall, nullptr}};
+
+void Destroy(Object* capsule) { delete static_cast<Front*>(Py().PyCapsule_GetPointer(capsule, kCapsuleName)); }
+
+}  // namespace
+
+Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error) {
+  const Interpreter& py = Py();
+  auto front = std::make_unique<Front>(recorder, keep_error);
+  front->fail = Ref::Own(py.PyObject_GetAttrString(settings, "fail"));
+  front->drain = Ref::Own(py.PyUnicode_InternFromString("drain"));
+  const Ref new_stack = Ref::Own(py.PyObject_GetAttrString(settings, "new_stack"));
+  front->describer = Describer::Create(settings);
+  if (!front->fail || !new_stack || front->describer == nullptr || !front->stacks.Read(new_stack.get())) return nullptr;
+  const Ref capsule = Ref::Own(py.PyCapsule_New(front.get(), kCapsuleName, Destroy));
+  if (!capsule) return nullptr;
+  (void)front.release();  // the capsule's now
+  Ref functions = Ref::Own(py.PyTuple_New(std::size(g_functions)));
+  for (Size i = 0; functions && i < std::ssize(g_functions); ++i) {
+    Object* const function = py.PyCFunction_NewEx(&g_functions[i], capsule.get(), nullptr);
+    if (function == nullptr || py.PyTuple_SetItem(functions.get(), i, function) != 0) return nullptr;
+  }
+  return functions.Release();
+}
+
+}  // namespace vernier::python

@@ -1,0 +1,27 @@
+// What the Python package calls while a model runs: functions without ctypes' cost for each argument.
+#pragma once
+
+#include <cstdint>
+
+#include "front/interpreter.h"
+#include "vernier/record.h"
+
+namespace vernier::python {
+
+using KeepError = std::int32_t (*)(const Error& error);  // for the caller to raise; gives its status
+
+// A tuple of functions that work on `recorder`; `settings` has the attributes of describer.cc
+// and `fail(status)`, which raises, and `new_stack`. In order:
+//   put(name, stack, flags, key, value, ...)  a record, its values described; what was seen
+//   parent(name, parent or None)              a member of construct.json
+//   text(value, values)                       the description alone; its tensors are added to `values`
+//   fields(values, key, value, ...)           the same for a record
+//   tensor(tensor, values, flags)             the same for one plain tensor
+//   mark(tensor)                              (storage, version)
+//   forget()                                  the storages that were marked
+//   stack(end, outer, skip)                   see StackWalk
+//   close()                                   before the recorder is; the others fail from then on
+// Null: a Python exception says why. REQUIRES: the GIL is held.
+Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error);
+
+}  // namespace vernier::python
