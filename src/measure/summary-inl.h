@@ -49,11 +49,16 @@ HWY_INLINE float LoadOne(const hwy::bfloat16_t* x, std::size_t i) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(plain::LoadAt<std::uint16_t>(x, i)) << 16);
 }
 
+// Sends for what comes four pages later, a line of each page in turn: the machine then reads ahead in all four of
+// them, which one after the other would leave its memory waiting.
 template <class T>
-HWY_INLINE void FetchLines(const T* from) {
-  constexpr std::size_t kLineBytes = 64;
+HWY_INLINE void FetchAhead(const T* from) {
+  constexpr std::size_t kLineBytes = 64, kPageBytes = 4096, kPages = 4, kGroupBytes = kPages * kPageBytes;
   for (std::size_t at = 0; at < kNumSumLanes * sizeof(T); at += kLineBytes) {
-    hwy::Prefetch(reinterpret_cast<const char*>(from) + at);
+    const auto address = reinterpret_cast<std::uintptr_t>(from) + at;
+    const std::uintptr_t line = address % kGroupBytes / kLineBytes;
+    const std::uintptr_t next = address - address % kGroupBytes + kGroupBytes;
+    hwy::Prefetch(reinterpret_cast<const char*>(next + line % kPages * kPageBytes + line / kPages * kLineBytes));
   }
 }
 
@@ -71,8 +76,7 @@ void Sum(const T* x, std::size_t n, SumLanes& lanes) {
     V64 q0 = hn::Load(d, sum_sq), q1 = hn::Load(d, sum_sq + width), q2 = hn::Load(d, sum_sq + 2 * width),
         q3 = hn::Load(d, sum_sq + 3 * width);
     for (std::size_t i = lane; i < whole; i += kNumSumLanes) {
-      // The next block, which is on its way while this one is added up. Past the end it does nothing.
-      if (lane == 0) FetchLines(x + i + n);
+      if (lane == 0) FetchAhead(x + i);  // past the end it does nothing
       const V64 v0 = LoadWide(d, x + i), v1 = LoadWide(d, x + i + width);
       const V64 v2 = LoadWide(d, x + i + 2 * width), v3 = LoadWide(d, x + i + 3 * width);
       s0 = hn::Add(s0, v0);
