@@ -114,23 +114,6 @@ unsigned LayoutOf(const Walk& walk, std::int64_t address, std::uint64_t item_byt
   return all ? cuda::kRunsOfVectors : cuda::kScattered;
 }
 
-MeasureCache::Key KeyOf(TensorWords tensor, const Walk& walk) {
-  // By the elements' places alone: a view of the same ones has the same numbers.
-  std::int64_t sizes[cuda::kMaxAxes + 2], strides[cuda::kMaxAxes + 2];
-  std::size_t count = 0;
-  for (const Walk::Axis& axis : walk.axes()) {
-    sizes[count] = axis.size;
-    strides[count++] = axis.stride;
-  }
-  sizes[count] = static_cast<std::int64_t>(walk.repeat());
-  strides[count++] = tensor.shape.empty() ? 1 : 0;
-  sizes[count] = static_cast<std::int64_t>(walk.num_elements());
-  strides[count++] = tensor.device;
-  tensor.shape = {sizes, count};
-  tensor.strides = {strides, count};
-  return MeasureCache::KeyOf(tensor);
-}
-
 }  // namespace
 
 std::uint64_t CudaMeter::SupportedDtypes() {
@@ -236,7 +219,7 @@ Result<std::shared_ptr<Slot>> CudaMeter::Measure(const TensorWords& tensor, Reco
   const bool remember = tensor.storage != 0;
   MeasureCache::Key key;
   if (remember) {
-    key = KeyOf(tensor, walk);
+    key = MeasureCache::KeyOf(tensor, walk);
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
   }

@@ -22,6 +22,26 @@ std::uint64_t LoadWord(const std::byte* from, std::uint64_t num_bytes) {
   return word;
 }
 
+// Begins with what every key holds: where the memory is, its version and how it is read.
+class KeyBuilder {
+ public:
+  explicit KeyBuilder(const TensorWords& tensor) {
+    Add(static_cast<std::uint64_t>(tensor.address));
+    Add(tensor.storage);
+    Add(static_cast<std::uint64_t>(tensor.version));
+    Add(static_cast<std::uint64_t>(*tensor.dtype) << 32 | (tensor.flags & kNoStatistics) << 16);
+    Add(static_cast<std::uint64_t>(tensor.device));
+  }
+  void Add(std::uint64_t word) {
+    key_.first = Mix(key_.first ^ word, kOddA);
+    key_.second = Mix(key_.second + word, kOddB);
+  }
+  const MeasureCache::Key& key() const { return key_; }
+
+ private:
+  MeasureCache::Key key_{kOddA, kOddB};
+};
+
 }  // namespace
 
 MeasureCache::Rows MeasureCache::MakeRows(std::size_t count) {
@@ -32,19 +52,23 @@ MeasureCache::Rows MeasureCache::MakeRows(std::size_t count) {
 MeasureCache::MeasureCache() : small_(MakeRows(kNumSmallRows)), large_(MakeRows(kNumLargeRows)) {}
 
 MeasureCache::Key MeasureCache::KeyOf(const TensorWords& tensor) {
-  Key key{kOddA, kOddB};
-  const auto add = [&](std::uint64_t word) {
-    key.first = Mix(key.first ^ word, kOddA);
-    key.second = Mix(key.second + word, kOddB);
-  };
-  add(static_cast<std::uint64_t>(tensor.address));
-  add(tensor.storage);
-  add(static_cast<std::uint64_t>(tensor.version));
-  add(static_cast<std::uint64_t>(*tensor.dtype) << 32 | (tensor.flags & kNoStatistics) << 16 |
-      tensor.shape.size());
-  for (const std::int64_t size : tensor.shape) add(static_cast<std::uint64_t>(size));
-  for (const std::int64_t stride : tensor.strides) add(static_cast<std::uint64_t>(stride));
-  return key;
+  KeyBuilder key(tensor);
+  key.Add(tensor.shape.size());
+  for (const std::int64_t size : tensor.shape) key.Add(static_cast<std::uint64_t>(size));
+  for (const std::int64_t stride : tensor.strides) key.Add(static_cast<std::uint64_t>(stride));
+  return key.key();
+}
+
+MeasureCache::Key MeasureCache::KeyOf(const TensorWords& tensor, const Walk& walk) {
+  KeyBuilder key(tensor);
+  key.Add(tensor.shape.empty() ? 1 : 0);
+  key.Add(walk.num_elements());
+  key.Add(walk.repeat());
+  for (const Walk::Axis& axis : walk.axes()) {
+    key.Add(static_cast<std::uint64_t>(axis.size));
+    key.Add(static_cast<std::uint64_t>(axis.stride));
+  }
+  return key.key();
 }
 
 std::uint64_t MeasureCache::FingerprintOf(const TensorWords& tensor) {

@@ -27,7 +27,10 @@ class MeasureCache {
   };
 
   MeasureCache();
+  // Of this tensor and no other view of the same elements.
   static Key KeyOf(const TensorWords& tensor);
+  // Of the elements alone: a view of the same ones has the same numbers, however it is shaped.
+  static Key KeyOf(const TensorWords& tensor, const Walk& walk);
   // Of some of the tensor's bytes, spread over it: a write that moves no version (through .data) shows here.
   // REQUIRES: tensor.readable()
   static std::uint64_t FingerprintOf(const TensorWords& tensor);

@@ -26,7 +26,9 @@ Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Tens
   if (files != nullptr) totals.bytes_seen += tensor.num_bytes();
   if (tensor.storage == 0) return Read(tensor, files, stem, totals);
 
-  const MeasureCache::Key key = MeasureCache::KeyOf(tensor);
+  // A file holds the shape too, so that another view needs one of its own.
+  const MeasureCache::Key key =
+      files != nullptr ? MeasureCache::KeyOf(tensor) : MeasureCache::KeyOf(tensor, WalkOf(tensor));
   const std::uint64_t fingerprint = MeasureCache::FingerprintOf(tensor);
   const MeasureCache::Known* const known = cache_.Find(key, fingerprint, tensor.num_bytes());
   if (known != nullptr && files == nullptr) return MeasureCache::Known{known->measured, nullptr};
@@ -38,6 +40,12 @@ Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Tens
   VN_ASSIGN_OR_RETURN(const MeasureCache::Known read, Read(tensor, files, stem, totals));
   cache_.Insert(key, fingerprint, tensor.num_bytes(), read);
   return read;
+}
+
+Walk TensorMeter::WalkOf(const TensorWords& tensor) const {
+  const SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
+  const bool in_order = request.crc32 || request.xor64;
+  return in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
 }
 
 Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorFiles* files,

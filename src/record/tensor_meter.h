@@ -31,6 +31,7 @@ class TensorMeter {
   void Forget() { cache_.Clear(); }
 
  private:
+  Walk WalkOf(const TensorWords& tensor) const;
   Result<MeasureCache::Known> Read(const TensorWords& tensor, TensorFiles* files,
                                    const std::function<std::string()>& stem, RecordTotals& totals);
 

@@ -225,6 +225,26 @@ TEST(Remembering, AKnownTensorIsNotMeasuredAgain) {
   EXPECT_EQ(recording->Totals().num_measured, 6u);
 }
 
+TEST(Remembering, AViewOfTheSameElementsIsNotMeasuredAgain) {
+  const std::vector<float> data = {1, 2, 3, 4, 5, 6};
+  const auto num_measured = [&](SummaryMode mode) {
+    RecorderOptions options;
+    options.summary = mode;
+    Recording recording(options);
+    const auto put = [&](const std::string& name, const std::vector<std::int64_t>& shape,
+                         const std::vector<std::int64_t>& strides) {
+      recording.Put(name, "{\"x\":\x01}", Tensor(data.data(), Dtype::kF32, shape, {.storage = 7}, strides));
+    };
+    put("whole", {2, 3}, {3, 1});
+    put("flat", {6}, {1});
+    put("transposed", {3, 2}, {1, 3});
+    put("half", {1, 3}, {3, 1});
+    return recording->Totals().num_measured;
+  };
+  EXPECT_EQ(num_measured(SummaryMode::kStatistics), 2u);
+  EXPECT_EQ(num_measured(SummaryMode::kMd5), 3u);  // the order of the elements counts
+}
+
 TEST(Remembering, SeesAWriteThatMovedNoVersion) {
   for (const std::size_t count : {3u, 5000u, 100000u}) {
     Recording recording;
