@@ -9,6 +9,7 @@ import torch
 
 from . import core
 
+_STRIDED = torch.strided
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
 
@@ -80,13 +81,12 @@ class Backward:
 
     def watch_module_inputs(self, call, args):
         """The positional arguments to hand on. Gradients that flow back to them are seen by a node of our own."""
-        tensors = []
-        _collect(args, tensors)
+        tensors = _gradient_tensors(args)
         if not tensors:
             return args
-        call.inputs = tensors
+        call.inputs = True
         call.sources = [_source(tensor) for tensor in tensors]
-        if call.changes_inputs or not all(tensor.layout is torch.strided for tensor in tensors):
+        if call.changes_inputs or any([tensor.layout is not _STRIDED for tensor in tensors]):
             self._watch_sources(call)
             return args
         try:
@@ -107,7 +107,7 @@ class Backward:
                 self._capture.quietly(self._module_inputs_done, call, grad_outputs)
 
         node.register_hook(hook)
-        return _replace(args, iter(passed))
+        return passed if len(args) == 1 and args[0] is tensors[0] else _replace(args, iter(passed))
 
     def _watch_sources(self, call):
         """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
@@ -121,7 +121,7 @@ class Backward:
                 self._capture.quietly(self._module_inputs_done, call, gradients)
 
         if not all(hasattr(node, "register_prehook") for node, _ in call.sources):
-            call.inputs = ()  # before torch 2 there is no place to look: the record has the gradients of the outputs
+            call.inputs = False  # before torch 2 there is no place to look: the record has the gradients of the outputs
             return
         for position, (node, number) in enumerate(call.sources):
             hook = functools.partial(_arrive_at, arrive, position, number)
@@ -129,11 +129,12 @@ class Backward:
 
     def watch_module_output(self, call, result):
         """The result to hand on: the same object but in one rare case."""
-        if any(tensor._version != version for tensor, version in call.passed):
-            self._watch_sources(call)  # something inside changed an input in place, around our node
+        for tensor, version in call.passed:
+            if tensor._version != version:
+                self._watch_sources(call)  # something inside changed an input in place, around our node
+                break
         call.passed = ()
-        tensors = []
-        _collect(result, tensors)
+        tensors = _gradient_tensors(result)
         call.num_outputs = len(tensors)
         if len(tensors) > 1 and not call.inputs:
             # Nothing later tells when all of their gradients are there, so let one node wait for them.
@@ -199,25 +200,22 @@ class Backward:
                 call.backward_name, [call.arrived.get(position) for position in range(call.num_outputs)], gradients
             )
         capture.filter.end_module(call.backward_name)
-        call.arrived, call.inputs, call.sources = {}, (), ()
+        call.arrived, call.inputs, call.sources = {}, False, ()
 
     # -- parameters
 
     def watch_parameters(self, call, module):
-        for parameter_name, parameter in module._parameters.items():
-            if parameter is None or not parameter.requires_grad or not torch.is_grad_enabled():
+        module_name = call.module_name
+        for name, parameter in module._parameters.items():
+            key = (id(parameter), module_name)
+            if parameter is None or key in self._parameters or not parameter.requires_grad:
                 continue
-            key = (id(parameter), call.module_name)
-            if key in self._parameters:
+            node = parameter.expand_as(parameter).grad_fn
+            if node is None:
                 continue
-            expanded = parameter.expand_as(parameter)
-            if expanded.grad_fn is None:
-                continue
-            accumulator = expanded.grad_fn.next_functions[0][0]
-            self._parameters[key] = accumulator
-            self._num_watched[call.module_name] += 1
-            handle = accumulator.register_hook(self._parameter_hook(call.module_name, parameter_name, parameter))
-            self._handles.append(handle)
+            self._parameters[key] = accumulator = node.next_functions[0][0]
+            self._num_watched[module_name] += 1
+            self._handles.append(accumulator.register_hook(self._parameter_hook(module_name, name, parameter)))
 
     def _parameter_hook(self, module_name, parameter_name, parameter):
         def hook(*_):
@@ -274,16 +272,18 @@ def _through_boundary(tensors):
     return passed
 
 
-def _collect(value, found):
-    if isinstance(value, torch.Tensor):
-        if value.requires_grad and value.element_size() > 1:
-            found.append(value)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _collect(item, found)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _collect(item, found)
+def _gradient_tensors(value):
+    """The tensors of a nest that gradients flow to, in order."""
+    if isinstance(value, torch.Tensor):  # nearly every output, and next to every argument
+        return [value] if value.requires_grad and value.element_size() > 1 else []
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    found = []
+    for item in value:
+        found += _gradient_tensors(item)
+    return found
 
 
 def _replace(value, replacements):

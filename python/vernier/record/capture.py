@@ -69,15 +69,16 @@ class ModuleCall:
         "changes_inputs",
     )
 
-    def __init__(self, path, number, epoch, module):
-        self.module_name = f"Module.{path}"
-        self.name = f"{self.module_name}.forward.{number}"
-        self.backward_name = f"{self.module_name}.backward.{number}"
+    def __init__(self, module_name, number, epoch, module):
+        self.module_name = module_name
+        self.name = f"{module_name}.forward.{number}"
+        self.backward_name = f"{module_name}.backward.{number}"
         self.epoch = epoch
-        self.changes_inputs = getattr(module, "inplace", False) is True
+        self.changes_inputs = module.__dict__.get("inplace") is True
         self.kept = self.kept_backward = self.rerouted = self.backward_done = False
         self.parent = self.stack = None
-        self.inputs = self.sources = self.passed = ()
+        self.inputs = False  # gradients flow to some
+        self.sources = self.passed = ()
         self.num_outputs = 0
         self.arrived = {}
 
@@ -162,7 +163,7 @@ class Capture:
                 result = function(*args, **kwargs)
             except BaseException:
                 if together:
-                    self._guarded(self._put_inputs, name, (), args, kwargs, stack)
+                    self.quietly(self._put_inputs, name, (), args, kwargs, stack)
                 raise
             try:
                 if together:
@@ -221,16 +222,18 @@ class Capture:
 
     # -- one module call
 
-    def call_module(self, module, path, original, args, kwargs):
+    def call_module(self, module, module_name, original, args, kwargs):
         local = self.local
         depth, local.depth = local.depth, 1
         try:
             with no_torch_function():
-                call = self._guarded(self._before_module, module, path, args, kwargs)
-                if call is None:
-                    call = ModuleCall(path, 0, self.epoch, module)
-                if torch.is_grad_enabled() and self.takes_backward:
-                    args = self._guarded(self.backward.watch_module_inputs, call, args) or args
+                call = ModuleCall(module_name, next(self.counters[module_name]), self.epoch, module)
+                try:
+                    self._before_module(call, local, args, kwargs)
+                    if self.takes_backward and torch.is_grad_enabled():
+                        args = self.backward.watch_module_inputs(call, args)
+                except Exception as error:
+                    self.failed(error)
         finally:
             local.depth = depth
         local.modules.append(call.name)
@@ -239,41 +242,42 @@ class Capture:
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
-            self._leave_module(call)
+            self._leave_module(call, local)
             if type(error).__name__ == "_StopRecomputationError":  # checkpointing has what it wants: no output
                 self.quietly(self._after_module, call, module, None)
             raise
-        self._leave_module(call)
+        self._leave_module(call, local)
         depth, local.depth = local.depth, 1
         try:
             with no_torch_function():
-                self._guarded(self._after_module, call, module, result)
-                if torch.is_grad_enabled():
-                    if self.takes_backward:
-                        watched = self._guarded(self.backward.watch_module_output, call, result)
-                        result = result if watched is None else watched
-                    if self.parameter_gradients:
-                        self._guarded(self.backward.watch_parameters, call, module)
+                try:
+                    self._after_module(call, module, result)
+                    if torch.is_grad_enabled():
+                        if self.takes_backward:
+                            result = self.backward.watch_module_output(call, result)
+                        if self.parameter_gradients:
+                            self.backward.watch_parameters(call, module)
+                except Exception as error:
+                    self.failed(error)
         finally:
             local.depth = depth
         return result
 
-    def _before_module(self, module, path, args, kwargs):
-        number = next(self.counters[path])
-        call = ModuleCall(path, number, self.epoch, module)
+    def _before_module(self, call, local, args, kwargs):
         call.kept = self.filter.begin_module(call.name)
         call.parent = self._running_module()
-        if self.with_stacks and call.kept:
-            call.stack = self._stack(*self.local.boundaries[-1], 3)  # without this, _guarded and call_module
-        if call.kept and self.forward_input:
-            self._put_inputs(call.name, (), args, kwargs, call.stack)
-        return call
+        if call.kept:
+            if self.with_stacks:
+                call.stack = self._stack(*local.boundaries[-1], 2)  # without this and call_module
+            if self.forward_input:
+                self.put(call.name, call.stack, 0, "input_args", args, "input_kwargs", kwargs)
 
-    def _leave_module(self, call):
-        modules = self.local.modules
+    @staticmethod
+    def _leave_module(call, local):
+        modules = local.modules
         if call.name in modules:
             modules.remove(call.name)
-        boundaries = self.local.boundaries
+        boundaries = local.boundaries
         if call.stack is not None and len(boundaries) > 1 and boundaries[-1][1] is call.stack:
             boundaries.pop()
 
@@ -331,17 +335,12 @@ class Capture:
         depth, local.depth = local.depth, 1
         try:
             with no_torch_function():
-                return self._guarded(function, *arguments)
-        finally:
-            local.depth = depth
-
-    def _guarded(self, function, *arguments):
-        """Our own errors end up in a log, not in the model."""
-        try:
-            return function(*arguments)
+                return function(*arguments)
         except Exception as error:
             self.failed(error)
             return None
+        finally:
+            local.depth = depth
 
 
 def _as_tuple(result):

@@ -419,7 +419,7 @@ class Service:
         if not isinstance(name, str) or not name:
             raise parameter_error("name", name, "a non-empty text")
         if self._running:
-            self._interposer.only_module(module, f"{name}.{type(module).__name__}")
+            self._interposer.only_module(module, f"Module.{name}.{type(module).__name__}")
 
     def module_dump_end(self):
         if self._running:

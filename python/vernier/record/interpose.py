@@ -184,7 +184,7 @@ class Interposer:
 
     def __init__(self, capture, level, tables, collectives=None):
         self._capture = capture
-        self._names = {}  # id of a module -> (weak reference, path and class)
+        self._names = {}  # id of a module -> (weak reference, the beginning of its records' names)
         self._swaps, self._operators, self._mode, self._dispatch = [], None, None, None
         self._with_modules = level in ("L0", "mix")
         self._original_call = None
@@ -211,8 +211,8 @@ class Interposer:
             for path, module in model.named_modules():
                 if module is model or _is_skipped(module) or id(module) in self._names:
                     continue
-                full = f"{prefix}{path}.{type(module).__name__}"
-                self._names[id(module)] = (weakref.ref(module), full)
+                name = f"Module.{prefix}{path}.{type(module).__name__}"
+                self._names[id(module)] = (weakref.ref(module), name)
 
     def on(self):
         self._is_on = True
@@ -245,13 +245,13 @@ class Interposer:
             self._original_call = None
         self._capture.local.observed = False
 
-    def only_module(self, module, full_name):
+    def only_module(self, module, name):
         """Nothing but this module is seen until everything_again()."""
         if id(module) in self._names or self._alone is not None:
             return
         self.off()
         self._alone = (self._names, self._mode, self._operators, self._swaps, self._with_modules)
-        self._names = {id(module): (weakref.ref(module), full_name)}
+        self._names = {id(module): (weakref.ref(module), name)}
         self._mode, self._operators, self._swaps, self._with_modules = None, None, [], True
         self.on()
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -53,6 +54,9 @@ def record(python, name, folder):
     ]
     environment = dict(os.environ, PYTHONPATH=f"{PROGRAMS}:{PACKAGE}", DUMP_TOOL="vernier", PYTHONDONTWRITEBYTECODE="1")
     environment.pop("RANK", None)
+    # The recordings were made with this library; another one that is installed beside it rounds differently.
+    libraries = [f"/usr/lib/{platform.machine()}-linux-gnu/{name}" for name in ("blas", "lapack")]
+    environment["LD_LIBRARY_PATH"] = ":".join([*libraries, environment.get("LD_LIBRARY_PATH", "")])
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / name

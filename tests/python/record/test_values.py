@@ -251,9 +251,20 @@ def test_distributed_tensors_are_measured_by_their_local_part(recording, tmp_pat
 
 
 def test_a_stack_without_frames_below_ours():
+    """As in a thread that C alone has started: there is nothing to walk."""
+    from vernier.record import core
+    from vernier.record.describe import Describer
+    from vernier.record.device import HostStage
     from vernier.record.stacks import Stacks
 
-    declared = []
-    stack = Stacks(lambda number, texts: declared.append(texts)).current(skip=100000)
-    assert stack.number == 0
-    assert "test_a_stack_without_frames_below_ours" in declared[0][0]
+    recorder, declared = core.Recorder(), []
+    new_stack = Stacks(lambda number, texts: declared.append(texts)).new
+    stack = Describer(recorder, device_stage=HostStage(), new_stack=new_stack).functions.stack
+    assert stack(None, None, 100000).number == 0
+    assert declared == [[]]
+    assert stack(None, None, 0).number == 1
+    assert "test_a_stack_without_frames_below_ours" in declared[1][0]
+    assert stack(None, None, 100000).number == 0
+    recorder.close()
+    with pytest.raises(TypeError, match="closed"):
+        stack(None, None, 0)
