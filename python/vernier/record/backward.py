@@ -1,6 +1,5 @@
 """Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
 
-import collections
 import copy
 import functools
 import weakref
@@ -10,6 +9,8 @@ import torch
 from . import core
 
 _STRIDED = torch.strided
+# From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
+_AFTER_GRADIENT = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
 
@@ -29,16 +30,19 @@ class Backward:
     def __init__(self, capture):
         self._capture = capture
         self._handles = []
-        self._parameters = {}  # (parameter, module) -> its gradient accumulator, while hooked
-        self._num_watched = collections.Counter()  # module -> how many of its parameters are hooked
+        self._parameters = {}  # (parameter, module) -> what is hooked for it
+        self._num_watched = {}  # module -> how many of its parameters are hooked
         self._outputs = {}  # id of a module's output -> (weak reference, version, calls that returned it)
         self._firings = {}  # module -> [first parameter that fired, how often, names still to come]
 
     def end_step(self):
         for handle in self._handles:
             handle.remove()
-        self._handles, self._parameters, self._firings, self._outputs = [], {}, {}, {}
-        self._num_watched.clear()
+        if _AFTER_GRADIENT:
+            for hooked in self._parameters.values():
+                if isinstance(hooked, torch.Tensor) and not hooked._post_accumulate_grad_hooks:
+                    hooked._post_accumulate_grad_hooks = None  # as it was
+        self._handles, self._parameters, self._firings, self._outputs, self._num_watched = [], {}, {}, {}, {}
 
     # -- APIs
 
@@ -210,12 +214,17 @@ class Backward:
             key = (id(parameter), module_name)
             if parameter is None or key in self._parameters or not parameter.requires_grad:
                 continue
-            node = parameter.expand_as(parameter).grad_fn
-            if node is None:
-                continue
-            self._parameters[key] = accumulator = node.next_functions[0][0]
-            self._num_watched[module_name] += 1
-            self._handles.append(accumulator.register_hook(self._parameter_hook(module_name, name, parameter)))
+            hook = self._parameter_hook(module_name, name, parameter)
+            if _AFTER_GRADIENT and parameter.is_leaf:
+                self._parameters[key] = parameter
+                self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+            else:
+                node = parameter.expand_as(parameter).grad_fn
+                if node is None:
+                    continue
+                self._parameters[key] = accumulator = node.next_functions[0][0]
+                self._handles.append(accumulator.register_hook(hook))
+            self._num_watched[module_name] = self._num_watched.get(module_name, 0) + 1
 
     def _parameter_hook(self, module_name, parameter_name, parameter):
         def hook(*_):
