@@ -20,13 +20,13 @@ constexpr const char* kCapsuleName = "vernier.front";
 constexpr std::uint64_t kShortCallBytes = 1 << 18;
 // Beside the flags of c_api.h: every tensor of the record is to be stored.
 constexpr std::uint32_t kStoreAll = 1 << 16;
-// Beside what the core has seen: the device's numbers should be fetched now.
-constexpr std::uint32_t kSeenDrain = 1 << 16;
 
 struct Front {
   Recorder& recorder;
   KeepError keep_error;
-  Ref fail, drain;
+  Ref fail, drain_now;
+  Ref number, drain;  // names of attributes
+  std::int64_t num_puts = 0;
   std::unique_ptr<Describer> describer;
   StackWalk stacks;
 };
@@ -117,9 +117,15 @@ Object* Put(Front& front, Object* const* arguments, Size count) {
   const Interpreter& py = Py();
   if (count < 3 || count % 2 == 0) return WrongCall("put(name, stack, flags, key, value, ...)");
   const std::optional<std::string_view> name = TextOf(arguments[0]);
-  const std::int64_t stack = py.PyLong_AsLongLong(arguments[1]);
+  std::int64_t stack = -1;
+  if (arguments[1] != py._Py_NoneStruct) {
+    const Ref number = Ref::Own(py.PyObject_GetAttr(arguments[1], front.number.get()));
+    if (!number) return nullptr;
+    stack = py.PyLong_AsLongLong(number.get());
+  }
   const auto flags = static_cast<std::uint32_t>(py.PyLong_AsLongLong(arguments[2]));
   if (!name || py.PyErr_Occurred() != nullptr) return nullptr;
+  ++front.num_puts;
   const Buffer buffer;
   Described& described = *buffer;
   if (!front.describer->Fields(arguments + 3, count - 3, described)) return nullptr;
@@ -133,10 +139,15 @@ Object* Put(Front& front, Object* const* arguments, Size count) {
   if (described.values) {
     const Ref drain = Ref::Own(py.PyObject_GetAttr(described.values.get(), front.drain.get()));
     if (!drain) return nullptr;
-    if (drain.get() == py._Py_TrueStruct) seen |= kSeenDrain;
+    if (drain.get() == py._Py_TrueStruct &&
+        !Ref::Own(py.PyObject_CallFunctionObjArgs(front.drain_now.get(), nullptr))) {
+      return nullptr;
+    }
   }
-  return py.PyLong_FromLongLong(seen);
+  return NewNone();
 }
+
+Object* NumPuts(Front& front, Object* const*, Size) { return Py().PyLong_FromLongLong(front.num_puts); }
 
 Object* Parent(Front& front, Object* const* arguments, Size count) {
   if (count != 2) return WrongCall("parent(name, parent)");
@@ -208,12 +219,13 @@ Object* Stack(Front& front, Object* const* arguments, Size count) {
 // The functions and the Python side refer to each other in a ring that the interpreter cannot see.
 Object* Close(Front& front, Object* const*, Size) {
   const std::unique_ptr<Describer> describer = std::move(front.describer);
-  const Ref fail = std::move(front.fail);
+  const Ref fail = std::move(front.fail), drain_now = std::move(front.drain_now);
   front.stacks.Clear();
   return NewNone();
 }
 
 MethodDef g_functions[] = {{"put", Guarded<Put>, kFastCall, nullptr},
+                           {"num_puts", Guarded<NumPuts>, kFastCall, nullptr},
                            {"parent", Guarded<Parent>, kFastCall, nullptr},
                            {"text", Guarded<Text>, kFastCall, nullptr},
                            {"fields", Guarded<Fields>, kFastCall, nullptr},
@@ -231,10 +243,12 @@ Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error
   const Interpreter& py = Py();
   auto front = std::make_unique<Front>(recorder, keep_error);
   front->fail = Ref::Own(py.PyObject_GetAttrString(settings, "fail"));
+  front->drain_now = Ref::Own(py.PyObject_GetAttrString(settings, "drain"));
+  front->number = Ref::Own(py.PyUnicode_InternFromString("number"));
   front->drain = Ref::Own(py.PyUnicode_InternFromString("drain"));
   const Ref new_stack = Ref::Own(py.PyObject_GetAttrString(settings, "new_stack"));
   front->describer = Describer::Create(settings);
-  if (!front->fail || !new_stack || front->describer == nullptr || !front->stacks.Read(new_stack.get())) return nullptr;
+  if (!front->fail || !front->drain_now || !new_stack || front->describer == nullptr || !front->stacks.Read(new_stack.get())) return nullptr;
   const Ref capsule = Ref::Own(py.PyCapsule_New(front.get(), kCapsuleName, Destroy));
   if (!capsule) return nullptr;
   (void)front.release();  // the capsule's now

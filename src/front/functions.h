@@ -11,8 +11,10 @@ namespace vernier::python {
 using KeepError = std::int32_t (*)(const Error& error);  // for the caller to raise; gives its status
 
 // A tuple of functions that work on `recorder`; `settings` has the attributes of describer.cc
-// and `fail(status)`, which raises, and `new_stack`. In order:
-//   put(name, stack, flags, key, value, ...)  a record, its values described; what was seen
+// and `fail(status)`, which raises, `new_stack` of StackWalk and
+// `drain()`, called when a device's numbers should be fetched. In order:
+//   put(name, stack, flags, key, value, ...)  a record, its values described; `stack` has a number or is None
+//   num_puts()                                so far
 //   parent(name, parent or None)              a member of construct.json
 //   text(value, values)                       the description alone; its tensors are added to `values`
 //   fields(values, key, value, ...)           the same for a record

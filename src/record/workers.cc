@@ -7,8 +7,9 @@
 namespace vernier {
 namespace {
 
-// Waking another thread takes as long as eight chunks that are in the cache.
-constexpr std::size_t kFewestShared = 10;
+// Waking another thread takes as long as eight chunks, and what the model has just made is in this core's
+// cache, not in the other's: only large tensors are worth it.
+constexpr std::size_t kFewestShared = 32;
 
 // The OpenMP that the process has loaded: torch brings its own. Clang's and Intel's have GNU's entry points
 // too.

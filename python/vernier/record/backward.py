@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import itertools
 import weakref
+from collections import OrderedDict
 
 import torch
 
@@ -30,6 +32,8 @@ class Backward:
     def __init__(self, capture):
         self._capture = capture
         self._handles = []
+        self._hooked = []  # (tensor's dict of hooks, our key in it)
+        self._keys = itertools.count(-1, -1)  # torch's own are positive
         self._parameters = {}  # (parameter, module) -> what is hooked for it
         self._num_watched = {}  # module -> how many of its parameters are hooked
         self._outputs = {}  # id of a module's output -> (weak reference, version, calls that returned it)
@@ -38,10 +42,13 @@ class Backward:
     def end_step(self):
         for handle in self._handles:
             handle.remove()
+        for hooks, key in self._hooked:
+            hooks.pop(key, None)
         if _AFTER_GRADIENT:
             for hooked in self._parameters.values():
                 if isinstance(hooked, torch.Tensor) and not hooked._post_accumulate_grad_hooks:
                     hooked._post_accumulate_grad_hooks = None  # as it was
+        self._hooked = []
         self._handles, self._parameters, self._firings, self._outputs, self._num_watched = [], {}, {}, {}, {}
 
     # -- APIs
@@ -162,7 +169,21 @@ class Backward:
                 if len(watcher.arrived) == 1:
                     self._capture.quietly(self._module_outputs_arrived, watcher)
 
-        self._handles.append(tensor.register_hook(hook))
+        self._hook_tensor(tensor, hook)
+
+    def _hook_tensor(self, tensor, hook):
+        """As register_hook() of the tensor does, without an object to remove it by."""
+        hooks = tensor._backward_hooks
+        if hooks is None:
+            hooks = tensor._backward_hooks = OrderedDict()
+            if tensor.grad_fn is not None:
+                tensor.grad_fn._register_hook_dict(tensor)
+        self._add_hook(hooks, hook)
+
+    def _add_hook(self, hooks, hook):
+        key = next(self._keys)
+        hooks[key] = hook
+        self._hooked.append((hooks, key))
 
     def _gather_outputs(self, call, result, tensors):
         passed = _through_boundary(tensors)
@@ -217,7 +238,9 @@ class Backward:
             hook = self._parameter_hook(module_name, name, parameter)
             if _AFTER_GRADIENT and parameter.is_leaf:
                 self._parameters[key] = parameter
-                self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+                if parameter._post_accumulate_grad_hooks is None:
+                    parameter._post_accumulate_grad_hooks = OrderedDict()
+                self._add_hook(parameter._post_accumulate_grad_hooks, hook)
             else:
                 node = parameter.expand_as(parameter).grad_fn
                 if node is None:

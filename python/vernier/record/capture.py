@@ -100,7 +100,7 @@ class Capture:
             stores=config.stores_all,
         )
         functions = self.describer.functions
-        self._put, self._stack, self.note_parent = functions.put, functions.stack, functions.parent
+        self._stack, self.note_parent, self._num_puts = functions.stack, functions.parent, functions.num_puts
         self.filter = Filter(config)
         self.local = ThreadState()
         self.on = False
@@ -117,13 +117,17 @@ class Capture:
         self.parameter_gradients = not ("forward" in config.data_mode and "backward" not in config.data_mode)
         self.tensor_list = tuple(config.tensor_list)
         self.backward = Backward(self)
+        if config.task == "structure":
+            self.put = self._note
+        elif not self.tensor_list:
+            self.put = functions.put
         self.begin_step()
 
     def begin_step(self):
         self.epoch = getattr(self, "epoch", -1) + 1
         self.counters = collections.defaultdict(itertools.count)
         self._kept = {}  # by prefix, where that decides
-        self.num_calls = 0
+        self._num_noted, self._num_puts_before = 0, self._num_puts()
         self.known_parents = set()
         self.filter.begin_step()
         self.local.modules, self.local.backward = [], []
@@ -306,24 +310,28 @@ class Capture:
 
     def put(self, name, stack, flags, *fields):
         """``fields``: key, value, key, value, ...; a value is a tuple, a list or a dict."""
-        self.num_calls += 1
-        number = _NO_STACK if stack is None else stack.number
-        if not self.writes_data:
-            if stack is not None:
-                self.recorder.note_stack(name, number)
-            return
-        if self.tensor_list and any(part in name for part in self.tensor_list):
+        if any(part in name for part in self.tensor_list):
             flags |= core.STORE_ALL
-        if self._put(name, number, flags, *fields) & core.DRAIN:
-            self.device_stage.drain()
+        self.describer.functions.put(name, stack, flags, *fields)
+
+    def _note(self, name, stack, flags, *fields):
+        """Instead of put() where only the structure is wanted."""
+        self._num_noted += 1
+        if stack is not None:
+            self.recorder.note_stack(name, stack.number)
 
     def put_text(self, name, text, values, stack, flags):
         """What was described already."""
-        self.num_calls += 1
+        self._num_noted += 1
         if self.writes_data:
             self.recorder.put(name, text, values.array(), _NO_STACK if stack is None else stack.number, flags)
             if values.drain:
                 self.device_stage.drain()
+
+    @property
+    def num_calls(self):
+        """Seen in this step."""
+        return self._num_noted + self._num_puts() - self._num_puts_before
 
     def drain(self):
         """Completes what still waits on a device."""

@@ -12,8 +12,7 @@ from .. import _native
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, NO_STATISTICS, COPY_FOLLOWS = 1, 2, 4, 8, 16, 32, 64
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 NOT_FINITE, STOPPED = 1, 2
-# Only of Functions.put: store every tensor; afterwards, fetch the device's numbers.
-STORE_ALL, DRAIN = 1 << 16, 1 << 16
+STORE_ALL = 1 << 16  # only of Functions.put: store every tensor
 
 
 class Totals(ctypes.Structure):
@@ -88,7 +87,7 @@ def words(numbers, flags=0):
     return found
 
 
-class Functions(collections.namedtuple("Functions", "put parent text fields tensor mark forget stack close")):
+class Functions(collections.namedtuple("Functions", "put num_puts parent text fields tensor mark forget stack close")):
     """What is called while the model runs: made in C, see src/front/functions.h."""
 
 

@@ -74,6 +74,7 @@ class Describer:
         self.functions = recorder.functions(
             types.SimpleNamespace(
                 new_stack=new_stack,
+                drain=device_stage.drain,
                 values_class=Values,
                 other=self._other,
                 keyed=self._keyed,

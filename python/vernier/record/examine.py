@@ -26,6 +26,7 @@ class ExaminingCapture(Capture):
 
     def __init__(self, config, recorder, device_stage, cut):
         super().__init__(config, recorder, device_stage, cut, keep_tensors=True)
+        self.put = self._examine
         self._calls = {}
         self._num_found = 0
         self._limit = config.diff_nums if config.bench_path else config.overflow_nums
@@ -41,12 +42,12 @@ class ExaminingCapture(Capture):
     def set_place(self, step, leaf):
         self._step_rank = (step, leaf)
 
-    def put(self, name, stack, flags, *fields):
+    def _examine(self, name, stack, flags, *fields):
         values = Values()
         self.put_text(name, self.describer.functions.fields(values, *fields), values, stack, flags)
 
     def put_text(self, name, text, values, stack, flags):
-        self.num_calls += 1
+        self._num_noted += 1
         call = self._calls.setdefault(name, Call(stack))
         copies = [tensor.detach().clone() for tensor in values.tensors]
         call.parts.append((text, values.words, copies))
