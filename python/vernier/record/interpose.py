@@ -3,7 +3,8 @@
 Functions of C arrive at a torch function mode. Python functions would arrive there with their arguments rearranged by
 torch, so for these the code object is exchanged while recording: the function stays the same object, wherever it was
 imported to. Operators reach the mode under other names (`x + y` as `add`), so Tensor's operator methods are wrapped.
-Modules are seen in `nn.Module.__call__`; nothing is attached to them, so they pickle and copy as ever.
+Modules are seen in `nn.Module.__call__`, by its code too: replacing the attribute would make the interpreter forget
+what it knows of every class of modules. Nothing is attached to them, so they pickle and copy as ever.
 """
 
 import functools
@@ -101,7 +102,7 @@ class CodeSwap:
     """Sends the calls of a Python function to ``handler(original, args, kwargs)`` without replacing the function."""
 
     def __init__(self, function, handler):
-        self._function = function
+        self.function = function
         self._code = function.__code__
         original = types.FunctionType(
             self._code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
@@ -110,10 +111,10 @@ class CodeSwap:
         self._swapped = _trampoline(functools.partial(handler, original), len(self._code.co_freevars), self._code)
 
     def on(self):
-        self._function.__code__ = self._swapped
+        self.function.__code__ = self._swapped
 
     def off(self):
-        self._function.__code__ = self._code
+        self.function.__code__ = self._code
 
 
 def _trampoline(target, num_free, like):
@@ -187,7 +188,7 @@ class Interposer:
         self._names = {}  # id of a module -> (weak reference, the beginning of its records' names)
         self._swaps, self._operators, self._mode, self._dispatch = [], None, None, None
         self._with_modules = level in ("L0", "mix")
-        self._original_call = None
+        self._module_swap = None
         if level in ("L1", "mix"):
             self._mode = ApiMode(capture, tables)
             self._operators = OperatorWraps(tables.operators + list(SILENT_OPERATORS), self._operator)
@@ -218,9 +219,10 @@ class Interposer:
         self._is_on = True
         self._thread = threading.get_ident()
         self._capture.local.observed = True
-        if self._with_modules and self._original_call is None:
-            self._original_call = torch.nn.Module.__call__
-            torch.nn.Module.__call__ = self._module_call()
+        if self._with_modules:
+            if self._module_swap is None or self._module_swap.function is not torch.nn.Module.__call__:
+                self._module_swap = CodeSwap(torch.nn.Module.__call__, self._module_call)
+            self._module_swap.on()
         for swap in self._swaps:
             swap.on()
         if self._operators is not None:
@@ -240,9 +242,8 @@ class Interposer:
             self._operators.off()
         for swap in self._swaps:
             swap.off()
-        if self._original_call is not None:
-            torch.nn.Module.__call__ = self._original_call
-            self._original_call = None
+        if self._module_swap is not None:
+            self._module_swap.off()
         self._capture.local.observed = False
 
     def only_module(self, module, name):
@@ -314,28 +315,25 @@ class Interposer:
                 return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
         return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
 
-    def _module_call(self):
-        capture, names, original, mode = self._capture, self._names, self._original_call, self._mode
-
-        def __call__(module, *args, **kwargs):
-            found = names.get(id(module))
-            if found is None or found[0]() is not module or not capture.on or torch._C._get_tracing_state():
-                return original(module, *args, **kwargs)
-            local = capture.local
-            if local.observed:
-                return capture.call_module(module, found[1], original, args, kwargs)
-            # A part of the model that runs in a thread of its own, as DataParallel's replicas do.
-            local.observed = True
-            if mode is not None:
-                _push(mode)
-            try:
-                return capture.call_module(module, found[1], original, args, kwargs)
-            finally:
-                local.observed = False
-                if mode is not None:
-                    _remove_mode(mode)
-
-        return __call__
+    def _module_call(self, original, args, kwargs):
+        module = args[0]
+        found = self._names.get(id(module))
+        capture = self._capture
+        if found is None or found[0]() is not module or not capture.on or torch._C._get_tracing_state():
+            return original(*args, **kwargs)
+        local = capture.local
+        if local.observed:
+            return capture.call_module(module, found[1], original, args[1:], kwargs)
+        # A part of the model that runs in a thread of its own, as DataParallel's replicas do.
+        local.observed = True
+        if self._mode is not None:
+            _push(self._mode)
+        try:
+            return capture.call_module(module, found[1], original, args[1:], kwargs)
+        finally:
+            local.observed = False
+            if self._mode is not None:
+                _remove_mode(self._mode)
 
 
 _PLAIN = {
