@@ -246,6 +246,7 @@ def recording(folder, small):
                 found = overhead(level, kind, threads, "--steps", 1 if small else 5, *(["--small"] if small else []))
                 what = f"recording a training step, {level} {kind}, {threads} thread{'s'[: threads - 1]}"
                 ratio = f"{found['ratio']:.2f} × the bare step ({found['bare_s']:.3f} s)"
+                ratio += f"; {found['reading_ratio']:.2f} for reading the bytes alone"
                 if "volume_ratio" in found:
                     ratio += f", {found['volume_ratio']:.2f} of the bytes stored"
                 volume = ", ≤ 0.55 of the bytes" if (level, kind) == ("L1", "tensor") else ""

@@ -50,6 +50,7 @@ struct RecordFolder {
 struct RecordTotals {
   std::uint64_t num_records = 0, num_tensors = 0, num_measured = 0, num_files = 0;
   std::uint64_t bytes_seen = 0, bytes_stored = 0, bytes_saved = 0;
+  std::uint64_t bytes_measured = 0;  // of elements that were read
 };
 
 // Flags of a tensor in the words of Put, and of Put itself: those of c_api.h.

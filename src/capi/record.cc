@@ -128,28 +128,6 @@ Result<Done> FillAll(Recorder& recorder, const int64_t* slots, size_t num_slots,
   return Done{};
 }
 
-Result<Done> ConstructAll(Recorder& recorder, std::string_view members) {
-  JsonCursor json(members);
-  std::string name_buffer, parent_buffer;
-  std::optional<std::string_view> name;
-  Result<Done> result = Done{};
-  json.ForEachElement([&] {
-    if (!name) {
-      name = json.TakeString(name_buffer);
-      return;
-    }
-    const bool has_parent = json.Peek() != JsonKind::kNull;
-    const std::string_view parent = has_parent ? json.TakeString(parent_buffer) : std::string_view();
-    if (!has_parent) json.TakeNull();
-    if (json.ok() && result)
-      result = recorder.Construct(*name, has_parent ? std::optional(parent) : std::nullopt);
-    name.reset();
-  });
-  if (json.ok() && name) json.Fail("a name without a parent");
-  if (!json.ok()) return BadArgument("members", json.problem());
-  return result;
-}
-
 // Runs fn(recorder) as a call of the API.
 template <class Fn>
 VnStatus OnRecorder(VnRecorder* handle, Fn&& fn) {
@@ -214,8 +192,12 @@ VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes
   return status;
 }
 
-VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* members, size_t members_bytes) {
-  return OnRecorder(recorder, [&](Recorder& r) { return ConstructAll(r, Text(members, members_bytes)); });
+VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes, const char* parent,
+                             size_t parent_bytes) {
+  return OnRecorder(recorder, [&](Recorder& r) {
+    return r.Construct(Text(name, name_bytes),
+                       parent != nullptr ? std::optional(Text(parent, parent_bytes)) : std::nullopt);
+  });
 }
 
 VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack) {
@@ -276,8 +258,9 @@ VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals) {
     if (totals == nullptr) return BadArgument("totals", "is NULL");
     const RecordTotals now = r.Totals();
     const size_t known_bytes = std::min(totals->struct_bytes, sizeof(VnRecordTotals));
-    const VnRecordTotals all{known_bytes,   now.num_records, now.num_tensors,  now.num_measured,
-                             now.num_files, now.bytes_seen,  now.bytes_stored, now.bytes_saved};
+    const VnRecordTotals all{known_bytes,      now.num_records, now.num_tensors,
+                             now.num_measured, now.num_files,   now.bytes_seen,
+                             now.bytes_stored, now.bytes_saved, now.bytes_measured};
     std::memcpy(totals, &all, known_bytes);
     return Done{};
   });

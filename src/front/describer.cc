@@ -228,7 +228,8 @@ bool Describer::Value(Object* value, Described& into) {
     return looked_at && Tensor(looked_at.get(), -1, into);
   }
   if (IsType(type, py.PyBool_Type)) {
-    into.text += value == py._Py_TrueStruct ? R"({"type":"bool","value":true})" : R"({"type":"bool","value":false})";
+    into.text +=
+        value == py._Py_TrueStruct ? R"({"type":"bool","value":true})" : R"({"type":"bool","value":false})";
     return true;
   }
   if (IsType(type, py.PyLong_Type)) {
@@ -362,7 +363,8 @@ bool Describer::MarkOf(Object* tensor, Mark& mark) {
     return true;
   }
   Mark found;
-  if (!Number(version, found.version) || !Number(Attribute(storage.get(), cdata_), found.storage)) return false;
+  if (!Number(version, found.version) || !Number(Attribute(storage.get(), cdata_), found.storage))
+    return false;
   {
     const std::scoped_lock lock(references_mutex_);
     if (references_.contains(found.storage)) {
@@ -419,7 +421,8 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   if (layout.get() != strided_.get()) return true;
   bool is_neg = false, is_conj = false;
   if (!IsTrue(Call(is_neg_, tensor), is_neg)) return false;
-  if (py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct && !IsTrue(Call(is_conj_, tensor), is_conj)) return false;
+  if (py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct && !IsTrue(Call(is_conj_, tensor), is_conj))
+    return false;
   if (is_neg || is_conj) {
     was_plain = true;
     return Ask(resolved_, tensor, nullptr, into);
@@ -440,7 +443,8 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   if (!address) return false;
   const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
   Mark mark;
-  if (py.PyErr_Occurred() != nullptr || (num_elements > marked_elements_ && !MarkOf(tensor, mark))) return false;
+  if (py.PyErr_Occurred() != nullptr || (num_elements > marked_elements_ && !MarkOf(tensor, mark)))
+    return false;
   into.words[start] = static_cast<std::int64_t>(bits);
   into.words[start + 1] = mark.storage;
   into.words[start + 2] = mark.version;
@@ -459,7 +463,8 @@ bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, b
   if (!IsTrue(Attribute(tensor, is_cuda_), is_cuda)) return false;
   if (!is_cuda) return true;
   if (cuda_dtype_bits_ < 0) {
-    if (!Number(Ref::Own(py.PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_)) return false;
+    if (!Number(Ref::Own(py.PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_))
+      return false;
   }
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;

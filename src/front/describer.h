@@ -1,5 +1,5 @@
-// Python values -> the text and the words that a recorder takes. What is common is done here; the rest is asked of the
-// Python side, which knows torch.
+// Python values -> the text and the words that a recorder takes. What is common is done here; the rest is
+// asked of the Python side, which knows torch.
 #pragma once
 
 #include <cstdint>

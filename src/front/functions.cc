@@ -16,12 +16,15 @@ namespace vernier::python {
 namespace {
 
 constexpr const char* kCapsuleName = "vernier.front";
-// Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come out.
+// Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come
+// out.
 constexpr std::uint64_t kShortCallBytes = 1 << 18;
 // Beside the flags of c_api.h: every tensor of the record is to be stored.
 constexpr std::uint32_t kStoreAll = 1 << 16;
 
 struct Front {
+  Front(Recorder& records, KeepError keep) : recorder(records), keep_error(keep) {}
+
   Recorder& recorder;
   KeepError keep_error;
   Ref fail, drain_now;
@@ -54,7 +57,8 @@ Object* Guarded(Object* self, Object* const* arguments, Size count) noexcept {
   return nullptr;
 }
 
-// Kept for their memory. One for each level of calls: the Python side may come back while a record is described.
+// Kept for their memory. One for each level of calls: the Python side may come back while a record is
+// described.
 class Buffer {
  public:
   Buffer() : level_(g_level++) {
@@ -168,7 +172,8 @@ Object* WithValues(Front& front, Object* values, Fn&& describe) {
   const Buffer buffer;
   Described& described = *buffer;
   described.values = Ref::Share(values);
-  if (!front.describer->TakeValues(described) || !describe(described) || !front.describer->GiveValues(described)) {
+  if (!front.describer->TakeValues(described) || !describe(described) ||
+      !front.describer->GiveValues(described)) {
     return nullptr;
   }
   return Py().PyUnicode_FromStringAndSize(described.text.data(), static_cast<Size>(described.text.size()));
@@ -224,18 +229,16 @@ Object* Close(Front& front, Object* const*, Size) {
   return NewNone();
 }
 
-MethodDef g_functions[] = {{"put", Guarded<Put>, kFastCall, nullptr},
-                           {"num_puts", Guarded<NumPuts>, kFastCall, nullptr},
-                           {"parent", Guarded<Parent>, kFastCall, nullptr},
-                           {"text", Guarded<Text>, kFastCall, nullptr},
-                           {"fields", Guarded<Fields>, kFastCall, nullptr},
-                           {"tensor", Guarded<Tensor>, kFastCall, nullptr},
-                           {"mark", Guarded<Mark>, kFastCall, nullptr},
-                           {"forget", Guarded<Forget>, kFastCall, nullptr},
-                           {"stack", Guarded<Stack>, kFastCall, nullptr},
-                           {"close", Guarded<Close>, kFastCall, nullptr}};
+MethodDef g_functions[] = {
+    {"put", Guarded<Put>, kFastCall, nullptr},       {"num_puts", Guarded<NumPuts>, kFastCall, nullptr},
+    {"parent", Guarded<Parent>, kFastCall, nullptr}, {"text", Guarded<Text>, kFastCall, nullptr},
+    {"fields", Guarded<Fields>, kFastCall, nullptr}, {"tensor", Guarded<Tensor>, kFastCall, nullptr},
+    {"mark", Guarded<Mark>, kFastCall, nullptr},     {"forget", Guarded<Forget>, kFastCall, nullptr},
+    {"stack", Guarded<Stack>, kFastCall, nullptr},   {"close", Guarded<Close>, kFastCall, nullptr}};
 
-void Destroy(Object* capsule) { delete static_cast<Front*>(Py().PyCapsule_GetPointer(capsule, kCapsuleName)); }
+void Destroy(Object* capsule) {
+  delete static_cast<Front*>(Py().PyCapsule_GetPointer(capsule, kCapsuleName));
+}
 
 }  // namespace
 
@@ -248,7 +251,9 @@ Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error
   front->drain = Ref::Own(py.PyUnicode_InternFromString("drain"));
   const Ref new_stack = Ref::Own(py.PyObject_GetAttrString(settings, "new_stack"));
   front->describer = Describer::Create(settings);
-  if (!front->fail || !front->drain_now || !new_stack || front->describer == nullptr || !front->stacks.Read(new_stack.get())) return nullptr;
+  if (!front->fail || !front->drain_now || !new_stack || front->describer == nullptr ||
+      !front->stacks.Read(new_stack.get()))
+    return nullptr;
   const Ref capsule = Ref::Own(py.PyCapsule_New(front.get(), kCapsuleName, Destroy));
   if (!capsule) return nullptr;
   (void)front.release();  // the capsule's now

@@ -1,6 +1,6 @@
-// The Python interpreter that has loaded us, by the functions of its stable ABI, found by name at run time: one
-// library serves every Python from 3.8 on, and programs without one. All of it REQUIRES the GIL unless said
-// otherwise.
+// The Python interpreter that has loaded us, by the functions of its stable ABI, found by name at run time:
+// one library serves every Python from 3.8 on, and programs without one. All of it REQUIRES the GIL unless
+// said otherwise.
 #pragma once
 
 #include <cstddef>

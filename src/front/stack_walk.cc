@@ -48,7 +48,8 @@ Ref StackWalk::Current(Object* end, Object* outer, std::int64_t skip) {
   }
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = known_.find(place); found != known_.end()) return Ref::Share(found->second.stack.get());
+    if (const auto found = known_.find(place); found != known_.end())
+      return Ref::Share(found->second.stack.get());
   }
   const std::vector<std::int64_t> key = place;  // Python code may come here again
   Ref stack = Ref::Own(py.PyObject_CallFunctionObjArgs(make_.get(), first.get(), end, outer, nullptr));

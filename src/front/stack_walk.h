@@ -16,8 +16,8 @@ class StackWalk {
   // `make(first frame, end frame or None, outer stack or None)` gives the object for a stack not seen before.
   bool Read(Object* make);
 
-  // The stack of the caller without its first `skip` frames, up to the frame `end` (None: all of them), which was
-  // called from the stack `outer`. Nothing out there can have moved since. Null: a Python exception.
+  // The stack of the caller without its first `skip` frames, up to the frame `end` (None: all of them), which
+  // was called from the stack `outer`. Nothing out there can have moved since. Null: a Python exception.
   Ref Current(Object* end, Object* outer, std::int64_t skip);
 
   void Clear();

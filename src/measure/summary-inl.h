@@ -49,8 +49,8 @@ HWY_INLINE float LoadOne(const hwy::bfloat16_t* x, std::size_t i) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(plain::LoadAt<std::uint16_t>(x, i)) << 16);
 }
 
-// Sends for what comes four pages later, a line of each page in turn: the machine then reads ahead in all four of
-// them, which one after the other would leave its memory waiting.
+// Sends for what comes four pages later, a line of each page in turn: the machine then reads ahead in all
+// four of them, which one after the other would leave its memory waiting.
 template <class T>
 HWY_INLINE void FetchAhead(const T* from) {
   constexpr std::size_t kLineBytes = 64, kPageBytes = 4096, kPages = 4, kGroupBytes = kPages * kPageBytes;
@@ -58,7 +58,8 @@ HWY_INLINE void FetchAhead(const T* from) {
     const auto address = reinterpret_cast<std::uintptr_t>(from) + at;
     const std::uintptr_t line = address % kGroupBytes / kLineBytes;
     const std::uintptr_t next = address - address % kGroupBytes + kGroupBytes;
-    hwy::Prefetch(reinterpret_cast<const char*>(next + line % kPages * kPageBytes + line / kPages * kLineBytes));
+    hwy::Prefetch(
+        reinterpret_cast<const char*>(next + line % kPages * kPageBytes + line / kPages * kLineBytes));
   }
 }
 

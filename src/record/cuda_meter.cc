@@ -226,6 +226,7 @@ Result<std::shared_ptr<Slot>> CudaMeter::Measure(const TensorWords& tensor, Reco
   auto slot = std::make_shared<Slot>();
   if (request.statistics || in_order) {
     ++totals.num_measured;
+    totals.bytes_measured += tensor.num_bytes();
     VN_RETURN_IF_ERROR(AddJob(tensor, walk, request, slot));
   } else {
     slot->measured = NothingMeasured();

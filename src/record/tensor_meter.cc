@@ -52,6 +52,7 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorF
                                               const std::function<std::string()>& stem,
                                               RecordTotals& totals) {
   ++totals.num_measured;
+  totals.bytes_measured += tensor.num_bytes();
   SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
   if (tensor.Has(kNoStatistics)) request.statistics = false;
   StagingPool::Buffer copy;

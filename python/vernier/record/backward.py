@@ -97,7 +97,7 @@ class Backward:
             return args
         call.inputs = True
         call.sources = [_source(tensor) for tensor in tensors]
-        if call.changes_inputs or any([tensor.layout is not _STRIDED for tensor in tensors]):
+        if call.changes_inputs or any(tensor.layout is not _STRIDED for tensor in tensors):
             self._watch_sources(call)
             return args
         try:

@@ -26,6 +26,7 @@ class Totals(ctypes.Structure):
             "bytes_seen",
             "bytes_stored",
             "bytes_saved",
+            "bytes_measured",
         )
     )
 
