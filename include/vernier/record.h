@@ -91,7 +91,8 @@ class Recorder {
   Result<Done> Move(const std::filesystem::path& folder, std::optional<std::string> dump_data_dir);
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
-  Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent);
+  Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent,
+                         std::optional<std::int64_t> micro_step = std::nullopt);
   Result<Done> Note(std::string_view name, std::int64_t stack);
   Result<Done> DeclareStack(std::int64_t stack, std::string_view frames_json);
   Result<Done> UseCuda(const std::string& compiler_path);

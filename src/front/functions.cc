@@ -154,7 +154,7 @@ Object* Put(Front& front, Object* const* arguments, Size count) {
 Object* NumPuts(Front& front, Object* const*, Size) { return Py().PyLong_FromLongLong(front.num_puts); }
 
 Object* Parent(Front& front, Object* const* arguments, Size count) {
-  if (count != 2) return WrongCall("parent(name, parent)");
+  if (count != 2 && count != 3) return WrongCall("parent(name, parent[, micro_step])");
   const std::optional<std::string_view> name = TextOf(arguments[0]);
   if (!name) return nullptr;
   std::optional<std::string_view> parent;
@@ -162,7 +162,12 @@ Object* Parent(Front& front, Object* const* arguments, Size count) {
     parent = TextOf(arguments[1]);
     if (!parent) return nullptr;
   }
-  const Result<Done> result = front.recorder.Construct(*name, parent);
+  std::optional<std::int64_t> micro_step;
+  if (count == 3) {
+    micro_step = Py().PyLong_AsLongLong(arguments[2]);
+    if (Py().PyErr_Occurred() != nullptr) return nullptr;
+  }
+  const Result<Done> result = front.recorder.Construct(*name, parent, micro_step);
   return result ? NewNone() : Fail(front, result.error());
 }
 

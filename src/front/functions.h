@@ -15,7 +15,7 @@ using KeepError = std::int32_t (*)(const Error& error);  // for the caller to ra
 // `drain()`, called when a device's numbers should be fetched. In order:
 //   put(name, stack, flags, key, value, ...)  a record, its values described; `stack` has a number or is None
 //   num_puts()                                so far
-//   parent(name, parent or None)              a member of construct.json
+//   parent(name, parent or None[, micro-step])  a member of construct.json
 //   text(value, values)                       the description alone; its tensors are added to `values`
 //   fields(values, key, value, ...)           the same for a record
 //   tensor(tensor, values, flags)             the same for one plain tensor

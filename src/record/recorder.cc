@@ -140,8 +140,9 @@ Result<Done> Recorder::Note(std::string_view name, std::int64_t stack) {
   return impl_->OnStep([&](Step& step) { return step.Note(name, stack); });
 }
 
-Result<Done> Recorder::Construct(std::string_view name, std::optional<std::string_view> parent) {
-  return impl_->OnStep([&](Step& step) { return step.Construct(name, parent); });
+Result<Done> Recorder::Construct(std::string_view name, std::optional<std::string_view> parent,
+                                 std::optional<std::int64_t> micro_step) {
+  return impl_->OnStep([&](Step& step) { return step.Construct(name, parent, micro_step); });
 }
 
 Result<Done> Recorder::DeclareStack(std::int64_t stack, std::string_view frames_json) {

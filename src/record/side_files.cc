@@ -1,5 +1,7 @@
 #include "record/side_files.h"
 
+#include <algorithm>
+
 #include "core/atomic_file.h"
 #include "record/json_text.h"
 
@@ -7,6 +9,7 @@ namespace vernier {
 namespace {
 
 constexpr int kFramesDepth = 2;
+constexpr std::string_view kMicroSteps = "megatron_micro_step_number";
 
 // Calls append(i, text) for each of `count` members, and writes what it gives.
 template <class Fn>
@@ -79,25 +82,47 @@ Result<Done> StackFile::Write(const std::filesystem::path& path, const StackTabl
   });
 }
 
-void ConstructFile::Set(std::string_view name, std::optional<std::string_view> parent) {
+ConstructFile::Member& ConstructFile::MemberFor(std::string_view name) {
   const auto found = by_name_.find(name);
-  if (found != by_name_.end()) {
-    members_[found->second].parent = parent;
-    return;
-  }
-  members_.push_back({std::string(name), std::optional<std::string>(parent)});
-  by_name_.emplace(members_.back().name, members_.size() - 1);
+  if (found != by_name_.end()) return members_[found->second];
+  Member& member = members_.emplace_back();
+  member.name = name;
+  by_name_.emplace(member.name, members_.size() - 1);
+  return member;
+}
+
+void ConstructFile::Set(std::string_view name, std::optional<std::string_view> parent,
+                        std::optional<std::int64_t> micro_step) {
+  Member& member = MemberFor(name);
+  member.parent = parent;
+  member.micro_step = micro_step;
+  if (!micro_step) return;
+  Member& number = MemberFor(kMicroSteps);
+  number.is_number = true;
+  number.micro_step = std::max(*micro_step, number.micro_step.value_or(0));
 }
 
 Result<Done> ConstructFile::Write(const std::filesystem::path& path) const {
   return WriteObject(path, members_.size(), [&](std::size_t i, std::string& text) {
-    AppendJsonString(members_[i].name, text);
+    const Member& member = members_[i];
+    AppendJsonString(member.name, text);
     text += ": ";
-    if (members_[i].parent) {
-      AppendJsonString(*members_[i].parent, text);
+    if (member.is_number) return AppendInteger(*member.micro_step, text);
+    if (member.micro_step) {
+      text += '[';
+      AppendLine(2, text);
+    }
+    if (member.parent) {
+      AppendJsonString(*member.parent, text);
     } else {
       text += "null";
     }
+    if (!member.micro_step) return;
+    text += ',';
+    AppendLine(2, text);
+    AppendInteger(*member.micro_step, text);
+    AppendLine(1, text);
+    text += ']';
   });
 }
 

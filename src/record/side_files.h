@@ -46,17 +46,23 @@ class StackFile {
   std::unordered_map<std::uint32_t, std::size_t> use_of_;
 };
 
-// {name: parent or null, ...}, in the order in which names first came.
+// {name: parent or null, ...}, in the order in which names first came. With micro-steps {name: [parent,
+// micro-step], ...} and how many there were, less one.
 class ConstructFile {
  public:
-  void Set(std::string_view name, std::optional<std::string_view> parent);
+  void Set(std::string_view name, std::optional<std::string_view> parent,
+           std::optional<std::int64_t> micro_step);
   Result<Done> Write(const std::filesystem::path& path) const;
 
  private:
   struct Member {
     std::string name;
     std::optional<std::string> parent;
+    std::optional<std::int64_t> micro_step;
+    bool is_number = false;  // micro_step alone
   };
+  Member& MemberFor(std::string_view name);
+
   std::deque<Member> members_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
 };

@@ -338,9 +338,10 @@ void Step::Commit(Entry& entry, DeviceJob* later) {
   }
 }
 
-Result<Done> Step::Construct(std::string_view name, std::optional<std::string_view> parent) {
+Result<Done> Step::Construct(std::string_view name, std::optional<std::string_view> parent,
+                             std::optional<std::int64_t> micro_step) {
   if (!where_.construct) return Done{};
-  construct_file_.Set(name, parent);
+  construct_file_.Set(name, parent, micro_step);
   construct_changed_ = true;
   return Done{};
 }

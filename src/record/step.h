@@ -50,7 +50,8 @@ class Step {
   const std::filesystem::path& folder() const { return where_.folder; }
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
-  Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent);
+  Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent,
+                         std::optional<std::int64_t> micro_step);
   Result<Done> Note(std::string_view name, std::int64_t stack);
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,

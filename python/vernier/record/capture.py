@@ -31,6 +31,7 @@ MASKED_INPUTS = {
     "gather": (1,),
 }
 MASKED_OUTPUTS = {"isend": (0,)}
+_CHANGE_ARGUMENTS = ("Distributed", "Triton")
 # Before torch 2 this leaves modes on; then every look at a tensor passes our mode, which lets it through.
 no_torch_function = torch._C.DisableTorchFunction
 
@@ -100,7 +101,7 @@ class Capture:
             stores=config.stores_all,
         )
         functions = self.describer.functions
-        self._stack, self.note_parent, self._num_puts = functions.stack, functions.parent, functions.num_puts
+        self._stack, self._parent, self._num_puts = functions.stack, functions.parent, functions.num_puts
         self.filter = Filter(config)
         self.local = ThreadState()
         self.on = False
@@ -129,6 +130,7 @@ class Capture:
         self._kept = {}  # by prefix, where that decides
         self._num_noted, self._num_puts_before = 0, self._num_puts()
         self.known_parents = set()
+        self.micro_step, self.micro_steps = None, {}  # of Megatron: the present one, and the last of each kind
         self.filter.begin_step()
         self.local.modules, self.local.backward = [], []
 
@@ -196,8 +198,8 @@ class Capture:
         if not self.forward_output:
             if self.forward_input:
                 self.put(name, None, core.FINISH)
-        elif family == "Distributed":
-            self.put_collective_output(name, api, args, kwargs, stack)
+        elif family in _CHANGE_ARGUMENTS:
+            self.put_changed_arguments(name, api, args, kwargs, stack)
         else:
             self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
 
@@ -216,8 +218,8 @@ class Capture:
         local = self.local
         return local.modules[-1] if local.modules else local.backward[-1] if local.backward else None
 
-    def put_collective_output(self, name, api, args, kwargs, stack=None, flags=core.FINISH):
-        """A collective changes its arguments: they are its output."""
+    def put_changed_arguments(self, name, api, args, kwargs, stack=None, flags=core.FINISH):
+        """What changes its arguments has them for its output."""
         masked = MASKED_OUTPUTS.get(api, ())
         output = [None if i in masked else value for i, value in enumerate(args)]
         stack = None if self.forward_input else stack
@@ -332,6 +334,12 @@ class Capture:
     def num_calls(self):
         """Seen in this step."""
         return self._num_noted + self._num_puts() - self._num_puts_before
+
+    def note_parent(self, name, parent):
+        if self.micro_step is None:
+            self._parent(name, parent)
+        else:
+            self._parent(name, parent, self.micro_step)
 
     def drain(self):
         """Completes what still waits on a device."""

@@ -58,7 +58,7 @@ class Collectives:
     def _record(self, pending):
         capture = self._capture
         if capture.filter.keeps_quietly(pending.name):
-            capture.put_collective_output(pending.name, pending.api, pending.args, pending.kwargs)
+            capture.put_changed_arguments(pending.name, pending.api, pending.args, pending.kwargs)
 
 
 class Pending:

@@ -183,7 +183,7 @@ class AttributeWrap:
 class Interposer:
     """Everything that is in place between start() and stop()."""
 
-    def __init__(self, capture, level, tables, collectives=None):
+    def __init__(self, capture, level, tables, collectives=None, frameworks=None):
         self._capture = capture
         self._names = {}  # id of a module -> (weak reference, the beginning of its records' names)
         self._swaps, self._operators, self._mode, self._dispatch = [], None, None, None
@@ -201,6 +201,7 @@ class Interposer:
             from .operators import OperatorMode
 
             self._dispatch = OperatorMode(capture)
+        self._frameworks, self._framework_swaps = frameworks, []
         self._thread = None
         self._is_on = False
         self._alone, self._custom = None, {}
@@ -223,7 +224,8 @@ class Interposer:
             if self._module_swap is None or self._module_swap.function is not torch.nn.Module.__call__:
                 self._module_swap = CodeSwap(torch.nn.Module.__call__, self._module_call)
             self._module_swap.on()
-        for swap in self._swaps:
+        self._framework_swaps = self._frameworks.swaps() if self._frameworks is not None else []
+        for swap in self._swaps + self._framework_swaps:
             swap.on()
         if self._operators is not None:
             self._operators.on()
@@ -240,7 +242,7 @@ class Interposer:
             _remove_mode(self._mode)
         if self._operators is not None:
             self._operators.off()
-        for swap in self._swaps:
+        for swap in self._swaps + self._framework_swaps:
             swap.off()
         if self._module_swap is not None:
             self._module_swap.off()

@@ -8,6 +8,7 @@ from .collectives import Collectives
 from .cut import Cut
 from .device import DeviceStage, HostStage
 from .examine import ExaminingCapture
+from .frameworks import Frameworks
 from .interpose import Interposer
 from .saver import Saver
 
@@ -26,7 +27,7 @@ def make(config):
     examines = config.task in ("nan_check", "overflow_check") or bool(config.bench_path)
     stage = HostStage() if examines else DeviceStage(recorder, config)
     capture = (ExaminingCapture if examines else Capture)(config, recorder, stage, cut)
-    interposer = Interposer(
-        capture, config.level, names.Tables(torch, config.custom_op_namespaces), Collectives(capture)
-    )
+    tables = names.Tables(torch, config.custom_op_namespaces)
+    frameworks = Frameworks(capture, with_apis=config.level in ("L1", "mix"))
+    interposer = Interposer(capture, config.level, tables, Collectives(capture), frameworks)
     return recorder, capture, interposer, Saver(capture)
