@@ -39,6 +39,7 @@ void Described::Clear() {
   num_bytes = 0;
   values.Reset();
   depth = 0;
+  changed = false;
 }
 
 std::unique_ptr<Describer> Describer::Create(Object* settings) {
@@ -61,7 +62,8 @@ bool Describer::Read(Object* settings) {
                {cdata_, "_cdata"},
                {words_, "words"},
                {num_bytes_, "num_bytes"},
-               {depth_, "depth"}},
+               {depth_, "depth"},
+               {changed_, "changed"}},
     attributes[] = {{is_neg_, "is_neg"},
                     {is_conj_, "is_conj"},
                     {data_ptr_, "data_ptr"},
@@ -142,6 +144,9 @@ bool Describer::TakeValues(Described& into) {
     return false;
   }
   into.depth = static_cast<int>(depth);
+  bool changed = false;
+  if (!IsTrue(Attribute(into.values.get(), changed_), changed)) return false;
+  into.changed = into.changed || changed;
   const Size count = py.PyList_Size(words.get());
   if (count < 0) return false;
   if (count == 0 && num_bytes == 0) return true;
@@ -182,6 +187,7 @@ bool Describer::Ask(const Ref& function, Object* first, Object* second, Describe
   Object* const values = into.values.get();
   const Ref depth = Ref::Own(py.PyLong_FromLongLong(into.depth));
   if (!depth || py.PyObject_SetAttr(values, depth_.get(), depth.get()) != 0) return false;
+  if (into.changed && py.PyObject_SetAttr(values, changed_.get(), py._Py_TrueStruct) != 0) return false;
   const Ref text = Ref::Own(
       second == nullptr ? py.PyObject_CallFunctionObjArgs(function.get(), first, values, nullptr)
                         : py.PyObject_CallFunctionObjArgs(function.get(), first, second, values, nullptr));
@@ -352,7 +358,7 @@ bool Describer::Fields(Object* const* keys_and_values, Size count, Described& in
 
 // ---- tensors
 
-bool Describer::MarkOf(Object* tensor, Mark& mark) {
+bool Describer::MarkOf(Object* tensor, bool changed, Mark& mark) {
   const Interpreter& py = Py();
   mark = {};
   const Ref version = Attribute(tensor, version_);
@@ -365,30 +371,33 @@ bool Describer::MarkOf(Object* tensor, Mark& mark) {
   Mark found;
   if (!Number(version, found.version) || !Number(Attribute(storage.get(), cdata_), found.storage))
     return false;
+  // The upper half of the version is ours.
+  const auto take = [&](Storage& known) {
+    if (changed) ++known.num_changes;
+    found.version += known.num_changes << 32;
+    mark = found;
+    return true;
+  };
   {
-    const std::scoped_lock lock(references_mutex_);
-    if (references_.contains(found.storage)) {
-      mark = found;
-      return true;
-    }
+    const std::scoped_lock lock(storages_mutex_);
+    if (const auto known = storages_.find(found.storage); known != storages_.end())
+      return take(known->second);
   }
   // While we hold one, torch gives the storage's address to no other.
   std::int64_t reference = 0;
   if (!Number(Call(weak_ref_, storage.get()), reference)) return false;
-  const std::scoped_lock lock(references_mutex_);
-  references_.emplace(found.storage, reference);
-  mark = found;
-  return true;
+  const std::scoped_lock lock(storages_mutex_);
+  return take(storages_.try_emplace(found.storage, Storage{reference}).first->second);
 }
 
 bool Describer::Forget() {
-  std::unordered_map<std::int64_t, std::int64_t> references;
+  std::unordered_map<std::int64_t, Storage> storages;
   {
-    const std::scoped_lock lock(references_mutex_);
-    references.swap(references_);
+    const std::scoped_lock lock(storages_mutex_);
+    storages.swap(storages_);
   }
-  for (const auto& [storage, reference] : references) {
-    const Ref number = Ref::Own(Py().PyLong_FromLongLong(reference));
+  for (const auto& [identity, storage] : storages) {
+    const Ref number = Ref::Own(Py().PyLong_FromLongLong(storage.weak_reference));
     if (!number || !Call(free_weak_ref_, number.get())) return false;
   }
   return true;
@@ -443,7 +452,8 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   if (!address) return false;
   const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
   Mark mark;
-  if (py.PyErr_Occurred() != nullptr || (num_elements > marked_elements_ && !MarkOf(tensor, mark)))
+  if (py.PyErr_Occurred() != nullptr ||
+      (num_elements > marked_elements_ && !MarkOf(tensor, into.changed, mark)))
     return false;
   into.words[start] = static_cast<std::int64_t>(bits);
   into.words[start + 1] = mark.storage;
@@ -477,7 +487,8 @@ bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, b
   bool requires_grad = false;
   std::int64_t device = 0, stream = 0;
   Mark mark;
-  if (!IsTrue(Attribute(tensor, requires_grad_), requires_grad) || !MarkOf(tensor, mark)) return false;
+  if (!IsTrue(Attribute(tensor, requires_grad_), requires_grad) || !MarkOf(tensor, into.changed, mark))
+    return false;
   const Ref device_number = Call(get_device_, tensor), address = Call(data_ptr_, tensor);
   if (!address || !Number(device_number, device) || !Number(Call(raw_stream_, device_number.get()), stream)) {
     return false;

@@ -20,6 +20,7 @@ struct Described {
   std::uint64_t num_bytes = 0;      // of those that the host reads
   Ref values;                       // the Values that the Python side adds to; none until it is asked
   int depth = 0;
+  bool changed = false;  // its tensors may have been written to in a way that moves no version
 
   void Clear();
 };
@@ -43,7 +44,8 @@ class Describer {
   struct Mark {
     std::int64_t storage = 0, version = 0;  // the same while the contents are; 0: it does not tell
   };
-  bool MarkOf(Object* tensor, Mark& mark);
+  // `changed`: what was known of the storage no longer counts.
+  bool MarkOf(Object* tensor, bool changed, Mark& mark);
   // Lets go of the storages that were marked.
   bool Forget();
 
@@ -68,7 +70,7 @@ class Describer {
 
   // Names of attributes.
   Ref dtype_, is_cpu_, is_cuda_, layout_, requires_grad_, shape_, version_, cdata_;
-  Ref words_, num_bytes_, depth_;
+  Ref words_, num_bytes_, depth_, changed_;
   // Methods, called with the tensor.
   Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, weak_ref_, free_weak_ref_;
   // What is known of torch.
@@ -81,8 +83,12 @@ class Describer {
   std::int64_t marked_elements_ = 0;
   std::int64_t cuda_dtype_bits_ = -1;  // not asked yet
 
-  std::mutex references_mutex_;
-  std::unordered_map<std::int64_t, std::int64_t> references_;  // storages -> weak references to them
+  std::mutex storages_mutex_;
+  struct Storage {
+    std::int64_t weak_reference = 0;
+    std::int64_t num_changes = 0;  // that moved no version
+  };
+  std::unordered_map<std::int64_t, Storage> storages_;
 };
 
 }  // namespace vernier::python

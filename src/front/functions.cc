@@ -21,6 +21,8 @@ constexpr const char* kCapsuleName = "vernier.front";
 constexpr std::uint64_t kShortCallBytes = 1 << 18;
 // Beside the flags of c_api.h: every tensor of the record is to be stored.
 constexpr std::uint32_t kStoreAll = 1 << 16;
+// They may have been written to in a way that moves no version.
+constexpr std::uint32_t kChanged = 1 << 17;
 
 struct Front {
   Front(Recorder& records, KeepError keep) : recorder(records), keep_error(keep) {}
@@ -132,12 +134,14 @@ Object* Put(Front& front, Object* const* arguments, Size count) {
   ++front.num_puts;
   const Buffer buffer;
   Described& described = *buffer;
+  described.changed = (flags & kChanged) != 0;
   if (!front.describer->Fields(arguments + 3, count - 3, described)) return nullptr;
   if ((flags & kStoreAll) != 0) StoreAll(described.words);
   std::uint32_t seen = 0;
   Result<Done> result = [&] {
     const GilRelease release(described.num_bytes >= kShortCallBytes);
-    return front.recorder.Put(*name, described.text, described.words, stack, flags & ~kStoreAll, seen);
+    return front.recorder.Put(*name, described.text, described.words, stack, flags & ~(kStoreAll | kChanged),
+                              seen);
   }();
   if (!result) return Fail(front, result.error());
   if (described.values) {
@@ -206,9 +210,9 @@ Object* Tensor(Front& front, Object* const* arguments, Size count) {
 
 Object* Mark(Front& front, Object* const* arguments, Size count) {
   const Interpreter& py = Py();
-  if (count != 1) return WrongCall("mark(tensor)");
+  if (count != 2) return WrongCall("mark(tensor, changed)");
   Describer::Mark mark;
-  if (!front.describer->MarkOf(arguments[0], mark)) return nullptr;
+  if (!front.describer->MarkOf(arguments[0], arguments[1] == py._Py_TrueStruct, mark)) return nullptr;
   Ref pair = Ref::Own(py.PyTuple_New(2));
   if (!pair || py.PyTuple_SetItem(pair.get(), 0, py.PyLong_FromLongLong(mark.storage)) != 0 ||
       py.PyTuple_SetItem(pair.get(), 1, py.PyLong_FromLongLong(mark.version)) != 0) {

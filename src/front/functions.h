@@ -19,7 +19,7 @@ using KeepError = std::int32_t (*)(const Error& error);  // for the caller to ra
 //   text(value, values)                       the description alone; its tensors are added to `values`
 //   fields(values, key, value, ...)           the same for a record
 //   tensor(tensor, values, flags)             the same for one plain tensor
-//   mark(tensor)                              (storage, version)
+//   mark(tensor, changed)                     (storage, version)
 //   forget()                                  the storages that were marked
 //   stack(end, outer, skip)                   see StackWalk
 //   close()                                   before the recorder is; the others fail from then on

@@ -223,7 +223,7 @@ class Capture:
         masked = MASKED_OUTPUTS.get(api, ())
         output = [None if i in masked else value for i, value in enumerate(args)]
         stack = None if self.forward_input else stack
-        flags |= core.REPLACE | core.KEEP
+        flags |= core.REPLACE | core.KEEP | core.CHANGED
         self.put(name, stack, flags, "output", output + list(kwargs.values()))
 
     # -- one module call

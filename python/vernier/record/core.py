@@ -12,7 +12,8 @@ from .. import _native
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, NO_STATISTICS, COPY_FOLLOWS = 1, 2, 4, 8, 16, 32, 64
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 NOT_FINITE, STOPPED = 1, 2
-STORE_ALL = 1 << 16  # only of Functions.put: store every tensor
+# Only of Functions.put: store every tensor; they may have been written to in a way that moves no version.
+STORE_ALL, CHANGED = 1 << 16, 1 << 17
 
 
 class Totals(ctypes.Structure):

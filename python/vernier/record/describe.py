@@ -39,10 +39,11 @@ _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._st
 class Values:
     """The tensors of one put that were described here, and what must stay alive until it is done."""
 
-    __slots__ = ("words", "num_bytes", "depth", "keep", "drain", "tensors")
+    __slots__ = ("words", "num_bytes", "depth", "changed", "keep", "drain", "tensors")
 
     def __init__(self):
-        self.words, self.num_bytes, self.depth, self.keep, self.drain, self.tensors = [], 0, 0, [], False, []
+        self.words, self.num_bytes, self.depth, self.changed = [], 0, 0, False
+        self.keep, self.drain, self.tensors = [], False, []
 
     def array(self):
         return array("q", self.words)

@@ -44,7 +44,7 @@ class DeviceStage:
             flags |= core.COPY_FOLLOWS
             self._copy(slot, tensor)
         else:
-            mark = describer.functions.mark(tensor)
+            mark = describer.functions.mark(tensor, values.changed)
             key = (*mark, tensor.data_ptr(), shape, strides, tensor.dtype) if mark[0] else None
             numbers = self._known.get(key)
             if numbers is None:

@@ -44,6 +44,7 @@ class ExaminingCapture(Capture):
 
     def _examine(self, name, stack, flags, *fields):
         values = Values()
+        values.changed = bool(flags & core.CHANGED)
         self.put_text(name, self.describer.functions.fields(values, *fields), values, stack, flags)
 
     def put_text(self, name, text, values, stack, flags):

@@ -63,6 +63,29 @@ def test_a_kernel_is_recorded_with_its_arguments_before_and_after(recording, mon
     assert dump.names == ["Triton.add_one.0.forward", "Triton.add_one.1.forward"]
 
 
+@pytest.mark.parametrize("level", ["L1", "mix"])
+def test_what_a_kernel_writes_moves_no_version(recording, monkeypatch, level):
+    """One element of many, so that nothing but reading them all can tell."""
+
+    def poke(out):
+        out.numpy()[77] = 5
+
+    JITFunction, _ = triton(monkeypatch)
+    model, out = torch.nn.Sequential(torch.nn.Identity()), torch.zeros(100_000)
+
+    def body():
+        torch.abs(out)
+        JITFunction(poke).run(out, grid=(1,), warmup=False)
+        torch.abs(out)
+        torch.abs(out.view(1000, 100))
+
+    data = recording.run(body, model, level=level).data
+    assert data["Triton.poke.0.forward"]["input_args"][0]["Max"] == 0.0
+    assert data["Triton.poke.0.forward"]["output"][0]["Max"] == 5.0
+    maxima = [record["input_args"][0]["Max"] for name, record in data.items() if ".abs." in name]
+    assert maxima == [0.0, 5.0, 5.0]
+
+
 def test_kernels_are_no_modules(recording, monkeypatch):
     JITFunction, _ = triton(monkeypatch)
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
