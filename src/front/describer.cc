@@ -1,5 +1,6 @@
 #include "front/describer.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -9,7 +10,7 @@
 namespace vernier::python {
 namespace {
 
-constexpr int kDepthLimit = 400;
+constexpr std::size_t kDepthLimit = 400;
 constexpr char kTensorByte = '\x01';
 constexpr Size kMaxCudaAxes = 8;
 // Keyword arguments whose values are described by what they mean.
@@ -31,6 +32,22 @@ bool IsAboutTensor() {
          py.PyErr_ExceptionMatches(py.PyExc_TypeError) != 0;
 }
 
+// Containers of this thread that are being described, outermost first. The Python side, too, describes what
+// is in them by coming back here.
+thread_local std::vector<Object*> g_open;
+
+class Open {
+ public:
+  explicit Open(Object* container) { g_open.push_back(container); }
+  ~Open() { g_open.pop_back(); }
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+
+  static bool IsAllowed(Object* container) {
+    return g_open.size() < kDepthLimit && std::find(g_open.begin(), g_open.end(), container) == g_open.end();
+  }
+};
+
 }  // namespace
 
 void Described::Clear() {
@@ -38,7 +55,7 @@ void Described::Clear() {
   words.clear();
   num_bytes = 0;
   values.Reset();
-  depth = 0;
+  tensors.clear();
   changed = false;
 }
 
@@ -62,7 +79,7 @@ bool Describer::Read(Object* settings) {
                {cdata_, "_cdata"},
                {words_, "words"},
                {num_bytes_, "num_bytes"},
-               {depth_, "depth"},
+               {keep_, "keep"},
                {changed_, "changed"}},
     attributes[] = {{is_neg_, "is_neg"},
                     {is_conj_, "is_conj"},
@@ -138,14 +155,12 @@ bool Describer::AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) 
 bool Describer::TakeValues(Described& into) {
   const Interpreter& py = Py();
   const Ref words = Attribute(into.values.get(), words_);
-  std::int64_t num_bytes = 0, depth = 0;
+  std::int64_t num_bytes = 0;
+  bool changed = false;
   if (!words || !Number(Attribute(into.values.get(), num_bytes_), num_bytes) ||
-      !Number(Attribute(into.values.get(), depth_), depth)) {
+      !IsTrue(Attribute(into.values.get(), changed_), changed)) {
     return false;
   }
-  into.depth = static_cast<int>(depth);
-  bool changed = false;
-  if (!IsTrue(Attribute(into.values.get(), changed_), changed)) return false;
   into.changed = into.changed || changed;
   const Size count = py.PyList_Size(words.get());
   if (count < 0) return false;
@@ -173,6 +188,11 @@ bool Describer::GiveValues(Described& from) {
     Object* const word = py.PyLong_FromLongLong(from.words[i]);
     if (word == nullptr || py.PyList_SetItem(words.get(), static_cast<Size>(i), word) != 0) return false;
   }
+  const Ref keep = Attribute(from.values.get(), keep_);
+  if (!keep) return false;
+  for (const Ref& tensor : from.tensors) {
+    if (py.PyList_Append(keep.get(), tensor.get()) != 0) return false;
+  }
   const Ref num_bytes = Ref::Own(py.PyLong_FromLongLong(static_cast<long long>(from.num_bytes)));
   return num_bytes && py.PyObject_SetAttr(from.values.get(), words_.get(), words.get()) == 0 &&
          py.PyObject_SetAttr(from.values.get(), num_bytes_.get(), num_bytes.get()) == 0;
@@ -185,8 +205,6 @@ bool Describer::Ask(const Ref& function, Object* first, Object* second, Describe
     if (!into.values) return false;
   }
   Object* const values = into.values.get();
-  const Ref depth = Ref::Own(py.PyLong_FromLongLong(into.depth));
-  if (!depth || py.PyObject_SetAttr(values, depth_.get(), depth.get()) != 0) return false;
   if (into.changed && py.PyObject_SetAttr(values, changed_.get(), py._Py_TrueStruct) != 0) return false;
   const Ref text = Ref::Own(
       second == nullptr ? py.PyObject_CallFunctionObjArgs(function.get(), first, values, nullptr)
@@ -259,25 +277,28 @@ bool Describer::Value(Object* value, Described& into) {
     into.text += '}';
     return true;
   }
-  if (IsType(type, py.PyTuple_Type)) return Sequence(value, true, into);
-  if (IsType(type, py.PyList_Type)) return Sequence(value, false, into);
-  if (IsType(type, py.PyDict_Type)) return Mapping(value, into);
-  return Ask(other_, value, nullptr, into);
+  const bool is_tuple = IsType(type, py.PyTuple_Type);
+  if (is_tuple || IsType(type, py.PyList_Type)) {
+    return Inside(value, into, [&] { return SequenceItems(value, is_tuple, into); });
+  }
+  if (IsType(type, py.PyDict_Type)) return Inside(value, into, [&] { return MappingItems(value, into); });
+  return Inside(value, into, [&] { return Ask(other_, value, nullptr, into); });
 }
 
-// What is too deep to be described becomes null, and leaves nothing else behind.
-bool Describer::Sequence(Object* items, bool is_tuple, Described& into) {
-  if (into.depth >= kDepthLimit) {
+// What the interpreter finds too deep becomes null too, and leaves nothing else behind.
+template <class Fn>
+bool Describer::Inside(Object* container, Described& into, Fn&& describe) {
+  if (!Open::IsAllowed(container)) {
     into.text += "null";
     return true;
   }
   const std::size_t text_size = into.text.size(), num_words = into.words.size();
   const std::uint64_t num_bytes = into.num_bytes;
-  ++into.depth;
-  const bool done = SequenceItems(items, is_tuple, into);
-  --into.depth;
-  if (done || Py().PyErr_ExceptionMatches(Py().PyExc_RecursionError) == 0) return done;
+  const Open open(container);
+  if (describe()) return true;
+  if (Py().PyErr_ExceptionMatches(Py().PyExc_RecursionError) == 0) return false;
   Py().PyErr_Clear();
+  if (into.values && !TakeValues(into)) return false;
   into.text.resize(text_size);
   into.text += "null";
   into.words.resize(num_words);
@@ -296,17 +317,6 @@ bool Describer::SequenceItems(Object* items, bool is_tuple, Described& into) {
   }
   into.text += ']';
   return true;
-}
-
-bool Describer::Mapping(Object* mapping, Described& into) {
-  if (into.depth >= kDepthLimit) {
-    into.text += "null";
-    return true;
-  }
-  ++into.depth;
-  const bool done = MappingItems(mapping, into);
-  --into.depth;
-  return done;
 }
 
 bool Describer::MappingItems(Object* mapping, Described& into) {
@@ -404,14 +414,18 @@ bool Describer::Forget() {
 }
 
 bool Describer::Tensor(Object* tensor, std::int64_t flags, Described& into) {
-  const std::size_t num_words = into.words.size();
+  const std::size_t num_words = into.words.size(), text_size = into.text.size();
   bool was_plain = false;
-  if (PlainTensor(tensor, flags, into, was_plain)) {
-    return was_plain || Ask(unusual_, tensor, nullptr, into);
+  into.tensors.push_back(Ref::Share(tensor));
+  if (PlainTensor(tensor, flags, into, was_plain) && (was_plain || Ask(unusual_, tensor, nullptr, into))) {
+    return true;
   }
   if (!IsAboutTensor()) return false;
   Py().PyErr_Clear();
+  // The Python side may have added something before it failed.
+  if (into.values && !TakeValues(into)) return false;
   into.words.resize(num_words);
+  into.text.resize(text_size);
   return Ask(without_data_, tensor, nullptr, into);
 }
 

@@ -19,8 +19,8 @@ struct Described {
   std::vector<std::int64_t> words;  // of these tensors
   std::uint64_t num_bytes = 0;      // of those that the host reads
   Ref values;                       // the Values that the Python side adds to; none until it is asked
-  int depth = 0;
-  bool changed = false;  // its tensors may have been written to in a way that moves no version
+  std::vector<Ref> tensors;         // whose addresses are in `words`
+  bool changed = false;             // its tensors may have been written to in a way that moves no version
 
   void Clear();
 };
@@ -61,16 +61,17 @@ class Describer {
   // Has the Python side describe it: function(first, [second,] values).
   bool Ask(const Ref& function, Object* first, Object* second, Described& into);
   bool AppendText(Object* text, std::string& out);
-  bool Sequence(Object* items, bool is_tuple, Described& into);
+  // describe() with `container` open; null for what contains itself, or lies too deep.
+  template <class Fn>
+  bool Inside(Object* container, Described& into, Fn&& describe);
   bool SequenceItems(Object* items, bool is_tuple, Described& into);
-  bool Mapping(Object* mapping, Described& into);
   bool MappingItems(Object* mapping, Described& into);
   bool PlainTensor(Object* tensor, std::int64_t flags, Described& into, bool& was_plain);
   bool CudaTensor(Object* tensor, std::int64_t code, Described& into, bool& was_taken);
 
   // Names of attributes.
   Ref dtype_, is_cpu_, is_cuda_, layout_, requires_grad_, shape_, version_, cdata_;
-  Ref words_, num_bytes_, depth_, changed_;
+  Ref words_, num_bytes_, keep_, changed_;
   // Methods, called with the tensor.
   Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, weak_ref_, free_weak_ref_;
   // What is known of torch.

@@ -1,11 +1,14 @@
 #include "front/functions.h"
 
+#include <atomic>
+#include <chrono>
 #include <exception>
 #include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,8 @@ constexpr const char* kCapsuleName = "vernier.front";
 // Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come
 // out.
 constexpr std::uint64_t kShortCallBytes = 1 << 18;
+// close() waits so long for calls of other threads.
+constexpr std::chrono::seconds kLongestCall{10};
 // Beside the flags of c_api.h: every tensor of the record is to be stored.
 constexpr std::uint32_t kStoreAll = 1 << 16;
 // They may have been written to in a way that moves no version.
@@ -32,6 +37,8 @@ struct Front {
   Ref fail, drain_now;
   Ref number, drain;  // names of attributes
   std::int64_t num_puts = 0;
+  std::atomic<bool> closed = false;
+  std::atomic<int> num_in_flight = 0;
   std::unique_ptr<Describer> describer;
   StackWalk stacks;
 };
@@ -43,13 +50,36 @@ Object* WrongCall(const char* text) {
   return nullptr;
 }
 
+// A call that is going on: what it works with stays until it has returned.
+class InFlight {
+ public:
+  explicit InFlight(Front& front) : front_(front) {
+    ++front_.num_in_flight;
+    ++g_in_flight;
+  }
+  ~InFlight() {
+    --g_in_flight;
+    --front_.num_in_flight;
+  }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+  static bool AnyOfThisThread() { return g_in_flight > 0; }
+
+ private:
+  static thread_local int g_in_flight;
+  Front& front_;
+};
+thread_local int InFlight::g_in_flight = 0;
+
 // Runs Fn(front, arguments, count) as a function of Python: nothing of C++ is thrown into the interpreter.
 template <Object* (*Fn)(Front&, Object* const*, Size)>
 Object* Guarded(Object* self, Object* const* arguments, Size count) noexcept {
   try {
     auto* const front = static_cast<Front*>(Py().PyCapsule_GetPointer(self, kCapsuleName));
     if (front == nullptr) return nullptr;
-    if (front->describer == nullptr) return WrongCall("the recorder is closed");
+    const InFlight in_flight(*front);
+    if (front->closed) return WrongCall("the recorder is closed");
     return Fn(*front, arguments, count);
   } catch (const std::bad_alloc&) {
     Py().PyErr_SetString(Py().PyExc_MemoryError, "not enough memory for a record");
@@ -231,11 +261,24 @@ Object* Stack(Front& front, Object* const* arguments, Size count) {
 }
 
 // The functions and the Python side refer to each other in a ring that the interpreter cannot see.
-Object* Close(Front& front, Object* const*, Size) {
-  const std::unique_ptr<Describer> describer = std::move(front.describer);
-  const Ref fail = std::move(front.fail), drain_now = std::move(front.drain_now);
-  front.stacks.Clear();
-  return NewNone();
+Object* Close(Object* self, Object* const*, Size) noexcept {
+  const Interpreter& py = Py();
+  auto* const front = static_cast<Front*>(py.PyCapsule_GetPointer(self, kCapsuleName));
+  if (front == nullptr) return nullptr;
+  front->closed = true;
+  const auto deadline = std::chrono::steady_clock::now() + kLongestCall;
+  while (front->num_in_flight > 0 && !InFlight::AnyOfThisThread() &&
+         std::chrono::steady_clock::now() < deadline) {
+    const GilRelease release(true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const bool is_idle = front->num_in_flight == 0;
+  if (is_idle) {
+    const std::unique_ptr<Describer> describer = std::move(front->describer);
+    const Ref fail = std::move(front->fail), drain_now = std::move(front->drain_now);
+    front->stacks.Clear();
+  }
+  return py.PyLong_FromLongLong(is_idle ? 1 : 0);
 }
 
 MethodDef g_functions[] = {
@@ -243,7 +286,7 @@ MethodDef g_functions[] = {
     {"parent", Guarded<Parent>, kFastCall, nullptr}, {"text", Guarded<Text>, kFastCall, nullptr},
     {"fields", Guarded<Fields>, kFastCall, nullptr}, {"tensor", Guarded<Tensor>, kFastCall, nullptr},
     {"mark", Guarded<Mark>, kFastCall, nullptr},     {"forget", Guarded<Forget>, kFastCall, nullptr},
-    {"stack", Guarded<Stack>, kFastCall, nullptr},   {"close", Guarded<Close>, kFastCall, nullptr}};
+    {"stack", Guarded<Stack>, kFastCall, nullptr},   {"close", Close, kFastCall, nullptr}};
 
 void Destroy(Object* capsule) {
   delete static_cast<Front*>(Py().PyCapsule_GetPointer(capsule, kCapsuleName));

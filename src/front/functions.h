@@ -22,7 +22,9 @@ using KeepError = std::int32_t (*)(const Error& error);  // for the caller to ra
 //   mark(tensor, changed)                     (storage, version)
 //   forget()                                  the storages that were marked
 //   stack(end, outer, skip)                   see StackWalk
-//   close()                                   before the recorder is; the others fail from then on
+//   close()                                   before the recorder is; the others fail from then on. 0 when
+//   one of them is
+//                                             still going on: then the recorder must stay
 // Null: a Python exception says why. REQUIRES: the GIL is held.
 Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error);
 

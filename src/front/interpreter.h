@@ -39,6 +39,7 @@ inline constexpr int kFastCall = 0x80;  // METH_FASTCALL
   F(int, PyTuple_SetItem, (Object*, Size, Object* stolen))                         \
   F(Object*, PyList_New, (Size))                                                   \
   F(Size, PyList_Size, (Object*))                                                  \
+  F(int, PyList_Append, (Object*, Object*))                                        \
   F(Object*, PyList_GetItem, (Object*, Size))                                      \
   F(int, PyList_SetItem, (Object*, Size, Object* stolen))                          \
   F(Size, PyDict_Size, (Object*))                                                  \

@@ -32,7 +32,7 @@ class Backward:
     def __init__(self, capture):
         self._capture = capture
         self._handles = []
-        self._hooked = []  # (tensor's dict of hooks, our key in it)
+        self._hooked = []  # (weak reference to a tensor's dict of hooks, our key in it)
         self._keys = itertools.count(-1, -1)  # torch's own are positive
         self._parameters = {}  # (parameter, module) -> what is hooked for it
         self._num_watched = {}  # module -> how many of its parameters are hooked
@@ -42,8 +42,10 @@ class Backward:
     def end_step(self):
         for handle in self._handles:
             handle.remove()
-        for hooks, key in self._hooked:
-            hooks.pop(key, None)
+        for reference, key in self._hooked:
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(key, None)
         if _AFTER_GRADIENT:
             for hooked in self._parameters.values():
                 if isinstance(hooked, torch.Tensor) and not hooked._post_accumulate_grad_hooks:
@@ -161,7 +163,8 @@ class Backward:
             watchers.append((call, position))
             return
         watchers = [(call, position)]
-        self._outputs[id(tensor)] = (weakref.ref(tensor), tensor._version, watchers)
+        gone = functools.partial(_forget_output, self._outputs, id(tensor))  # the graph goes with its output
+        self._outputs[id(tensor)] = (weakref.ref(tensor, gone), tensor._version, watchers)
 
         def hook(gradient):
             for watcher, place in reversed(watchers):
@@ -183,7 +186,7 @@ class Backward:
     def _add_hook(self, hooks, hook):
         key = next(self._keys)
         hooks[key] = hook
-        self._hooked.append((hooks, key))
+        self._hooked.append((weakref.ref(hooks), key))
 
     def _gather_outputs(self, call, result, tensors):
         passed = _through_boundary(tensors)
@@ -236,7 +239,8 @@ class Backward:
             if parameter is None or key in self._parameters or not parameter.requires_grad:
                 continue
             hook = self._parameter_hook(module_name, name, parameter)
-            if _AFTER_GRADIENT and parameter.is_leaf:
+            # Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
+            if _AFTER_GRADIENT and parameter.is_leaf and "main_grad" not in parameter.__dict__:
                 self._parameters[key] = parameter
                 if parameter._post_accumulate_grad_hooks is None:
                     parameter._post_accumulate_grad_hooks = OrderedDict()
@@ -271,6 +275,11 @@ class Backward:
         if not capture.filter.keeps_quietly(name):
             return
         capture.put(name, None, core.FINISH if waiting <= 0 else 0, parameter_name, (gradient,))
+
+
+def _forget_output(outputs, key, reference):
+    if key in outputs and outputs[key][0] is reference:
+        del outputs[key]
 
 
 def _source(tensor):

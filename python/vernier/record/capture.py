@@ -75,7 +75,7 @@ class ModuleCall:
         self.name = f"{module_name}.forward.{number}"
         self.backward_name = f"{module_name}.backward.{number}"
         self.epoch = epoch
-        self.changes_inputs = module.__dict__.get("inplace") is True
+        self.changes_inputs = _is_inplace(module)
         self.kept = self.kept_backward = self.rerouted = self.backward_done = False
         self.parent = self.stack = None
         self.inputs = False  # gradients flow to some
@@ -236,10 +236,13 @@ class Capture:
                 call = ModuleCall(module_name, next(self.counters[module_name]), self.epoch, module)
                 try:
                     self._before_module(call, local, args, kwargs)
-                    if self.takes_backward and torch.is_grad_enabled():
-                        args = self.backward.watch_module_inputs(call, args)
                 except Exception as error:
                     self.failed(error)
+                if self.takes_backward and torch.is_grad_enabled():
+                    try:
+                        args = self.backward.watch_module_inputs(call, args)
+                    except Exception as error:
+                        self.failed(error)
         finally:
             local.depth = depth
         local.modules.append(call.name)
@@ -258,13 +261,19 @@ class Capture:
             with no_torch_function():
                 try:
                     self._after_module(call, module, result)
-                    if torch.is_grad_enabled():
-                        if self.takes_backward:
-                            result = self.backward.watch_module_output(call, result)
-                        if self.parameter_gradients:
-                            self.backward.watch_parameters(call, module)
                 except Exception as error:
                     self.failed(error)
+                if torch.is_grad_enabled():
+                    try:
+                        if self.takes_backward:
+                            result = self.backward.watch_module_output(call, result)
+                    except Exception as error:
+                        self.failed(error)
+                    try:
+                        if self.parameter_gradients:
+                            self.backward.watch_parameters(call, module)
+                    except Exception as error:
+                        self.failed(error)
         finally:
             local.depth = depth
         return result
@@ -357,6 +366,13 @@ class Capture:
             return None
         finally:
             local.depth = depth
+
+
+def _is_inplace(module):
+    """``module.inplace``, without the detour that modules make for what they do not have."""
+    if "inplace" in module.__dict__:
+        return module.__dict__["inplace"] is True
+    return hasattr(type(module), "inplace") and module.inplace is True
 
 
 def _as_tuple(result):

@@ -113,9 +113,9 @@ class Recorder:
         _native._raise_failure(status, None, None)
 
     def close(self):
-        if self._functions is not None:
-            self._functions.close()
-            self._functions = None
+        functions, self._functions = self._functions, None
+        if functions is not None and not functions.close():
+            self._pointer = None  # somebody is still at work with it
         if self._pointer:
             _native.lib.VnCloseRecorder(self._pointer)
             self._pointer = None

@@ -39,10 +39,10 @@ _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._st
 class Values:
     """The tensors of one put that were described here, and what must stay alive until it is done."""
 
-    __slots__ = ("words", "num_bytes", "depth", "changed", "keep", "drain", "tensors")
+    __slots__ = ("words", "num_bytes", "changed", "keep", "drain", "tensors")
 
     def __init__(self):
-        self.words, self.num_bytes, self.depth, self.changed = [], 0, 0, False
+        self.words, self.num_bytes, self.changed = [], 0, False
         self.keep, self.drain, self.tensors = [], False, []
 
     def array(self):
@@ -108,6 +108,7 @@ class Describer:
 
     def _keyed(self, key, value, values):
         """An argument whose name tells what it means."""
+        key = str(key)
         if key == "device" and isinstance(value, (int, str)) and not isinstance(value, bool):
             return f'{{"type":"torch.device","value":{_quote(value)}}}'
         if key != "device" and not isinstance(value, torch.Tensor) and value is not None:
@@ -129,7 +130,7 @@ class Describer:
         if isinstance(value, (list, tuple)):
             return self.text(list(value), values)
         if isinstance(value, dict):
-            return self.text(dict(value), values)
+            return self.text(dict(value.items()), values)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
             return self.text(fields, values)
@@ -241,6 +242,12 @@ class Describer:
             else numpy.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))
         )
         extras = _quote({"type": "numpy.ndarray", "dtype": str(value.dtype), "plain": True})
+        if self._keep_tensors:
+            try:
+                values.tensors.append(torch.from_numpy(plain))
+            except TypeError:  # this torch does not know the dtype
+                values.tensors.append(torch.empty(0))
+                plain = None
         if code < 0 or plain is None:
             values.words += (0, 0, 0, -1, core.NO_DATA, value.ndim, *value.shape, *([0] * value.ndim))
             return _TENSOR_MARK + extras

@@ -8,6 +8,8 @@ what it knows of every class of modules. Nothing is attached to them, so they pi
 """
 
 import functools
+import itertools
+import sys
 import threading
 import types
 import weakref
@@ -108,27 +110,38 @@ class CodeSwap:
             self._code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
         )
         original.__kwdefaults__ = function.__kwdefaults__
-        self._swapped = _trampoline(functools.partial(handler, original), len(self._code.co_freevars), self._code)
+        # Under a name in the function's own module: a constant that is no number or text is too much for torch.compile.
+        self._name = f"_vernier_{next(_numbers)}"
+        self._target = functools.partial(handler, original)
+        self._swapped = _trampoline(self._name, self._code)
+
+    def is_outdated(self):
+        """As the swap of module calls."""
+        return self.function is not torch.nn.Module.__dict__["__call__"] or _compiles()
 
     def on(self):
+        self.function.__globals__[self._name] = self._target
         self.function.__code__ = self._swapped
 
     def off(self):
         self.function.__code__ = self._code
+        self.function.__globals__.pop(self._name, None)
 
 
-def _trampoline(target, num_free, like):
+_numbers = itertools.count()
+
+
+def _trampoline(target, like):
     """A code object that calls ``target(args, kwargs)`` and has as many free variables as the one it stands for."""
+    num_free = len(like.co_freevars)
     lines = ["def outer():"]
     lines += [f"    v{i} = None" for i in range(num_free)]
     lines += ["    def trampoline(*args, **kwargs):"]
     lines += [f"        v{i}" for i in range(num_free)]
-    lines += ["        call = '__target__'", "        return call(args, kwargs)", "    return trampoline"]
+    lines += [f"        return {target}(args, kwargs)", "    return trampoline"]
     scope = {}
     exec(compile("\n".join(lines), __file__, "exec"), scope)  # our own text, nothing from outside
-    code = scope["outer"]().__code__
-    constants = tuple(target if constant == "__target__" else constant for constant in code.co_consts)
-    return code.replace(co_consts=constants, co_freevars=like.co_freevars, co_name=like.co_name)
+    return scope["outer"]().__code__.replace(co_freevars=like.co_freevars, co_name=like.co_name)
 
 
 class OperatorWraps:
@@ -180,6 +193,45 @@ class AttributeWrap:
         setattr(self._owner, self._name, self._original)
 
 
+class CallWrap:
+    """nn.Module.__call__, where somebody has put something else than a function of Python there."""
+
+    def __init__(self, handler):
+        self.function = torch.nn.Module.__dict__["__call__"]
+        original = torch.nn.Module.__call__
+        bound = hasattr(self.function, "__get__")
+
+        def __call__(module, *args, **kwargs):
+            return handler(original if not bound else _bound_call, (module, *args), kwargs)
+
+        def _bound_call(module, *args, **kwargs):
+            return self.function.__get__(module, type(module))(*args, **kwargs)
+
+        self._wrapped = __call__
+
+    def is_outdated(self):
+        return self.function is not torch.nn.Module.__dict__["__call__"]
+
+    def on(self):
+        torch.nn.Module.__call__ = self._wrapped
+
+    def off(self):
+        torch.nn.Module.__call__ = self.function
+
+
+def _swap_of_calls(handler):
+    function = torch.nn.Module.__dict__["__call__"]
+    if isinstance(function, types.FunctionType) and not _compiles():
+        return CodeSwap(function, handler)
+    return CallWrap(handler)
+
+
+def _compiles():
+    """Whether the program uses torch.compile, which knows the function by its identity and would look through it."""
+    backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
+    return any(map(callable, backends.values()))
+
+
 class Interposer:
     """Everything that is in place between start() and stop()."""
 
@@ -221,8 +273,9 @@ class Interposer:
         self._thread = threading.get_ident()
         self._capture.local.observed = True
         if self._with_modules:
-            if self._module_swap is None or self._module_swap.function is not torch.nn.Module.__call__:
-                self._module_swap = CodeSwap(torch.nn.Module.__call__, self._module_call)
+            self._module_swap = self._module_swap or _swap_of_calls(self._module_call)
+            if self._module_swap.is_outdated():
+                self._module_swap = _swap_of_calls(self._module_call)
             self._module_swap.on()
         self._framework_swaps = self._frameworks.swaps() if self._frameworks is not None else []
         for swap in self._swaps + self._framework_swaps:

@@ -1,8 +1,10 @@
 """What the documents of other tools tell users to work around must simply work here."""
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 
 import pytest
 
@@ -22,7 +24,8 @@ def small_model():
 
 def process_state():
     return (
-        nn.Module.__call__,
+        (nn.Module.__call__, nn.Module.__call__.__code__, set(nn.Module.__call__.__globals__)),
+        set(vars(F)),
         [torch.Tensor.__dict__.get(name) for name in ("__add__", "__eq__", "__setitem__", "__rsub__")],
         F.softmax.__code__,
         F.relu,
@@ -297,3 +300,128 @@ def test_tracing_while_recording(recording):
 
     recording.run(body, model=model, level="mix")
     recording.dump().json()
+
+
+class AddOne(nn.Module):
+    inplace = True  # of the class, not of each object
+
+    def forward(self, x):
+        return x.add_(1)
+
+
+def test_a_class_that_says_it_works_in_place(recording):
+    model = nn.Sequential(AddOne(), nn.ReLU(inplace=True))
+    x = torch.ones(3, requires_grad=True)
+    dump = recording.run(lambda: model(x * 1).sum().backward(), model=model, level="L0")
+    gradient = dump.data["Module.0.AddOne.backward.0"]
+    assert [gradient[side][0]["Max"] for side in ("input", "output")] == [1.0, 1.0]
+
+
+def test_main_grad_is_recorded_after_it_was_added_to(recording):
+    """As Megatron does it: in a hook of the node that accumulates, which then drops the plain gradient."""
+    model = small_model()
+    nodes = []
+
+    def add_to_main(parameter):
+        def hook(*_):
+            parameter.main_grad.add_(parameter.grad)
+            parameter.grad = None
+
+        return hook
+
+    for parameter in model.parameters():
+        parameter.main_grad = torch.zeros_like(parameter)
+        nodes.append(parameter.expand_as(parameter).grad_fn.next_functions[0][0])
+        nodes[-1].register_hook(add_to_main(parameter))
+    dump = recording.run(lambda: model(torch.ones(3, 4)).sum().backward(), model=model, level="L0")
+    assert dump.data["Module.2.Linear.parameters_grad.0"]["bias"][0]["Max"] == 3.0
+
+
+def test_hooks_of_parameters_are_gone_after_the_step(recording):
+    model, fired = small_model(), []
+    if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+        model[0].weight.register_post_accumulate_grad_hook(fired.append)
+    recording.run(lambda: model(torch.ones(3, 4)).sum().backward(), model=model, level="L0")
+    model(torch.ones(3, 4)).sum().backward()
+    hooks = [getattr(parameter, "_post_accumulate_grad_hooks", None) for parameter in model.parameters()]
+    assert len(fired) in (0, 2)
+    assert [hook and len(hook) for hook in hooks] == [1 if fired else None, None, None, None]
+
+
+def test_the_graph_of_a_forward_goes_with_its_output(recording):
+    model, x = small_model(), torch.ones(3, 4, requires_grad=True)
+    seen = []
+
+    def body():
+        for _ in range(5):
+            node = model(x).grad_fn
+            node.metadata["mark"] = mark = type("Mark", (), {})()
+            seen.append(weakref.ref(mark))
+            del node, mark
+        gc.collect()
+        assert [reference() for reference in seen] == [None] * 5
+
+    recording.run(body, model=model, level="L0")
+
+
+def test_a_record_that_fails_keeps_the_gradients(recording):
+    class Unspeakable:
+        def __str__(self):
+            raise ValueError("no name")
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner({Unspeakable(): 1}, x)
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, odd, x):
+            return self.weight * x
+
+    model, x = Outer(), torch.full((3,), 2.0, requires_grad=True)
+    data = recording.run(lambda: model(x).sum().backward(), model=model, level="L0").data
+    assert data["Module.inner.Inner.backward.0"]["output"][0]["Max"] == 1.0
+    assert data["Module.inner.Inner.parameters_grad.0"]["weight"][0]["Max"] == 2.0
+
+
+def test_calls_that_are_no_plain_function(recording, monkeypatch):
+    original = nn.Module.__call__
+
+    class Wrapper:
+        def __get__(self, module, kind=None):
+            return self if module is None else lambda *args, **kwargs: original(module, *args, **kwargs)
+
+        def __call__(self, module, *args, **kwargs):
+            return original(module, *args, **kwargs)
+
+    wrapper = Wrapper()
+    monkeypatch.setattr(nn.Module, "__call__", wrapper)
+    model = small_model()
+    dump = recording.run(lambda: model(torch.ones(3, 4)), model=model, level="L0")
+    assert dump.names == [f"Module.{i}.{kind}.forward.0" for i, kind in enumerate(("Linear", "ReLU", "Linear"))]
+    assert nn.Module.__dict__["__call__"] is wrapper
+
+
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch does not compile")
+@pytest.mark.parametrize("level", ["L0", "mix"])
+@pytest.mark.parametrize("early", [True, False])
+def test_compiled_models_run(recording, level, early):
+    model = small_model()
+    x = torch.ones(3, 4)
+    expected = model(x)
+    compiled = torch.compile(model, backend="eager") if early else None
+    results = []
+
+    def body():
+        results.append((compiled or torch.compile(model, backend="eager"))(x))
+
+    recording.run(body, model=model, level=level)
+    assert torch.equal(results[0], expected)
+    torch._dynamo.reset()

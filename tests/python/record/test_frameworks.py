@@ -1,4 +1,4 @@
-"""Triton's kernels and Megatron's micro-steps: with stand-ins of the packages, and Triton itself where there is a GPU."""
+"""Triton's kernels and Megatron's micro-steps: stand-ins of the packages, and Triton itself where there is a GPU."""
 
 import sys
 import types

@@ -1,7 +1,8 @@
 """What becomes of arguments that are not plain float tensors."""
 
 import dataclasses
-from collections import namedtuple
+import threading
+from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
@@ -268,3 +269,85 @@ def test_a_stack_without_frames_below_ours():
     recorder.close()
     with pytest.raises(TypeError, match="closed"):
         stack(None, None, 0)
+
+
+class Half(OrderedDict):
+    """Its values are made when they are asked for, and nobody else holds them."""
+
+    def items(self):
+        return [(key, value.float()) for key, value in super().items()]
+
+
+class Listing(list):
+    def __iter__(self):
+        return (value.float() for value in super().__iter__())
+
+
+@pytest.mark.parametrize("kind", [lambda value: Half(a=value, b=value), lambda value: Listing([value, value])])
+def test_values_that_only_the_description_holds(describe, kind):
+    found = describe(kind(torch.full((200_000,), 7.0, dtype=torch.float16)))
+    assert [value["Min"] for value in (found.values() if isinstance(found, dict) else found)] == [7.0, 7.0]
+
+
+def test_what_contains_itself_twice(describe):
+    """Each way around doubles the work, so that a limit of depth alone would never end."""
+    tree = {"parent": None}
+    tree["left"], tree["right"] = {"parent": tree}, {"parent": tree}
+    assert describe(tree) == {"parent": None, "left": {"parent": None}, "right": {"parent": None}}
+    ring = []
+    ring += [ring, ring, 1]
+    assert describe(ring) == [None, None, {"type": "int", "value": 1}]
+    pair = Settings(0.5, None)
+    pair.weights = [pair, pair]
+    assert describe(pair) == {"rate": {"type": "float", "value": 0.5}, "weights": [None, None]}
+
+
+def test_many_nested_values_side_by_side(describe):
+    found = describe([Pair(Pair(i, i), i) for i in range(600)])
+    assert [value["first"]["second"]["value"] for value in found] == list(range(600))
+
+
+def test_one_tensor_that_cannot_be_reduced_costs_no_other(describe, monkeypatch):
+    from vernier.record.describe import Describer
+
+    def fail(self, tensor, values):
+        values.words += [1, 2, 3]
+        raise RuntimeError("not implemented for this dtype")
+
+    monkeypatch.setattr(Describer, "_unusual_tensor", fail)
+    plain, odd, last = describe([torch.ones(3), torch.ones(3, device="meta"), torch.full((3,), 2.0)])
+    assert (plain["Max"], odd["Max"], last["Max"]) == (1.0, None, 2.0)
+    assert odd["shape"] == [3]
+
+
+def test_arrays_are_looked_at_too(recording):
+    library = type("library", (), {"take": staticmethod(lambda *values: None)})
+    debugger = recording.debugger(task="nan_check", section={"overflow_nums": -1})
+    debugger.register_custom_api(library, "take", "library")
+    debugger.start()
+    library.take(np.full(1000, 3.0, dtype=np.float32), np.array(["a"]), torch.full((3,), 2.0))
+    debugger.stop()
+    debugger.step()
+    first, second, third = recording.dump().data["library.take.0.forward"]["input_args"]
+    assert (first["Max"], second["Max"], third["Max"]) == (3.0, None, 2.0)
+
+
+def test_closing_waits_for_a_call_of_another_thread(recording):
+    entered, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def __str__(self):
+            entered.set()
+            go_on.wait(5)
+            return "slow"
+
+    model = torch.nn.Sequential(torch.nn.Identity())
+    debugger = recording.debugger(level="L0")
+    debugger.start(model)
+    thread = threading.Thread(target=model, args=([{Slow(): torch.ones(5000), "x": torch.ones(5000)}],))
+    thread.start()
+    entered.wait(5)
+    threading.Timer(0.2, go_on.set).start()
+    debugger._service.close()
+    assert go_on.is_set()
+    thread.join()
