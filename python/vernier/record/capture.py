@@ -32,8 +32,24 @@ MASKED_INPUTS = {
 }
 MASKED_OUTPUTS = {"isend": (0,)}
 _CHANGE_ARGUMENTS = ("Distributed", "Triton")
-# Before torch 2 this leaves modes on; then every look at a tensor passes our mode, which lets it through.
-no_torch_function = torch._C.DisableTorchFunction
+
+
+class _WithoutModes:
+    """Before torch 2 disabling torch functions leaves modes on, and each look at a tensor would pass ours."""
+
+    def __enter__(self):
+        self._modes = [torch.overrides._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
+        self._guard = torch._C.DisableTorchFunction()
+        self._guard.__enter__()
+
+    def __exit__(self, *error):
+        self._guard.__exit__(*error)
+        for mode in reversed(self._modes):
+            if not getattr(mode, "is_off", False):  # recording may have stopped in here
+                torch.overrides._push_mode(mode)
+
+
+no_torch_function = torch._C.DisableTorchFunction if torch.__version__ >= "2" else _WithoutModes
 
 
 class ThreadState(threading.local):

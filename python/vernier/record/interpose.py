@@ -30,6 +30,7 @@ class ApiMode(TorchFunctionMode):
 
     def __init__(self, capture, tables):
         super().__init__()
+        self.is_off = False
         self._capture = capture
         self._native = {
             function: (family, api, f"{family}.{api}", not api.endswith("_"))
@@ -283,6 +284,7 @@ class Interposer:
         if self._operators is not None:
             self._operators.on()
         if self._mode is not None:
+            self._mode.is_off = False
             _push(self._mode)
         if self._dispatch is not None:
             self._dispatch.__enter__()
@@ -292,6 +294,7 @@ class Interposer:
         if self._dispatch is not None:
             self._dispatch.__exit__(None, None, None)
         if self._mode is not None and self._thread == threading.get_ident():
+            self._mode.is_off = True
             _remove_mode(self._mode)
         if self._operators is not None:
             self._operators.off()
