@@ -105,7 +105,11 @@ class Recorder:
     def functions(self, settings):
         """``settings`` has the attributes that src/front/describer.cc reads; see describe.py."""
         settings.fail = self._check
-        self._functions = Functions(*_held_library.VnRecorderPython(self._pointer, settings))
+        try:
+            found = _held_library.VnRecorderPython(self._pointer, settings)
+        except ValueError:  # NULL, and no exception
+            raise RuntimeError("recording needs CPython, with its C functions visible to the libraries it loads") from None
+        self._functions = Functions(*found)
         return self._functions
 
     @staticmethod
