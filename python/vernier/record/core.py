@@ -108,7 +108,7 @@ class Recorder:
         try:
             found = _held_library.VnRecorderPython(self._pointer, settings)
         except ValueError:  # NULL, and no exception
-            raise RuntimeError("recording needs CPython, with its C functions visible to the libraries it loads") from None
+            raise RuntimeError("recording needs CPython, with its C functions visible to libraries") from None
         self._functions = Functions(*found)
         return self._functions
 
