@@ -1,5 +1,7 @@
 #include "front/functions.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -39,6 +41,7 @@ struct Front {
   std::int64_t num_puts = 0;
   std::atomic<bool> closed = false;
   std::atomic<int> num_in_flight = 0;
+  const pid_t process = getpid();  // in a forked child no other thread's call ever ends
   std::unique_ptr<Describer> describer;
   StackWalk stacks;
 };
@@ -267,7 +270,7 @@ Object* Close(Object* self, Object* const*, Size) noexcept {
   if (front == nullptr) return nullptr;
   front->closed = true;
   const auto deadline = std::chrono::steady_clock::now() + kLongestCall;
-  while (front->num_in_flight > 0 && !InFlight::AnyOfThisThread() &&
+  while (front->num_in_flight > 0 && !InFlight::AnyOfThisThread() && getpid() == front->process &&
          std::chrono::steady_clock::now() < deadline) {
     const GilRelease release(true);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,6 +1,8 @@
 """What becomes of arguments that are not plain float tensors."""
 
 import dataclasses
+import os
+import signal
 import threading
 from collections import OrderedDict, namedtuple
 
@@ -351,3 +353,30 @@ def test_closing_waits_for_a_call_of_another_thread(recording):
     debugger._service.close()
     assert go_on.is_set()
     thread.join()
+
+
+def test_a_forked_child_does_not_wait_for_threads_it_does_not_have(recording):
+    entered, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def __str__(self):
+            entered.set()
+            go_on.wait(30)
+            return "slow"
+
+    model = torch.nn.Sequential(torch.nn.Identity())
+    debugger = recording.debugger(level="L0")
+    debugger.start(model)
+    thread = threading.Thread(target=model, args=([{Slow(): 1}],))
+    thread.start()
+    entered.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)  # ends the child that would wait
+        debugger._service._recorder.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    go_on.set()
+    thread.join()
+    debugger.stop()
+    debugger.step()
