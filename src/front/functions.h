@@ -10,21 +10,20 @@ namespace vernier::python {
 
 using KeepError = std::int32_t (*)(const Error& error);  // for the caller to raise; gives its status
 
-// A tuple of functions that work on `recorder`; `settings` has the attributes of describer.cc
-// and `fail(status)`, which raises, `new_stack` of StackWalk and
-// `drain()`, called when a device's numbers should be fetched. In order:
-//   put(name, stack, flags, key, value, ...)  a record, its values described; `stack` has a number or is None
-//   num_puts()                                so far
+// A tuple of functions that work on `recorder`; `settings` has the attributes of describer.cc and
+// `fail(status)`, which raises, `new_stack` of StackWalk and `drain()`, called when a device's numbers should
+// be fetched. In order:
+//   put(name, stack, flags, key, value, ...)    a record, its values described; `stack.number` unless None
+//   num_puts()                                  so far
 //   parent(name, parent or None[, micro-step])  a member of construct.json
-//   text(value, values)                       the description alone; its tensors are added to `values`
-//   fields(values, key, value, ...)           the same for a record
-//   tensor(tensor, values, flags)             the same for one plain tensor
-//   mark(tensor, changed)                     (storage, version)
-//   forget()                                  the storages that were marked
-//   stack(end, outer, skip)                   see StackWalk
-//   close()                                   before the recorder is; the others fail from then on. 0 when
-//   one of them is
-//                                             still going on: then the recorder must stay
+//   text(value, values)                         the description alone; its tensors go to `values`
+//   fields(values, key, value, ...)             the same for a record
+//   tensor(tensor, values, flags)               the same for one plain tensor
+//   mark(tensor, changed)                       (storage, version)
+//   forget()                                    the storages that were marked
+//   stack(end, outer, skip)                     see StackWalk
+//   close()                                     the others fail from then on; 1 when none still goes on,
+//                                               else the recorder must stay
 // Null: a Python exception says why. REQUIRES: the GIL is held.
 Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error);
 

@@ -116,10 +116,6 @@ class CodeSwap:
         self._target = functools.partial(handler, original)
         self._swapped = _trampoline(self._name, self._code)
 
-    def is_outdated(self):
-        """As the swap of module calls."""
-        return self.function is not torch.nn.Module.__dict__["__call__"] or _compiles()
-
     def on(self):
         self.function.__globals__[self._name] = self._target
         self.function.__code__ = self._swapped
@@ -195,23 +191,19 @@ class AttributeWrap:
 
 
 class CallWrap:
-    """nn.Module.__call__, where somebody has put something else than a function of Python there."""
+    """nn.Module.__call__ replaced: where it is no function of Python, or torch.compile would look through it."""
 
-    def __init__(self, handler):
-        self.function = torch.nn.Module.__dict__["__call__"]
-        original = torch.nn.Module.__call__
-        bound = hasattr(self.function, "__get__")
+    def __init__(self, function, handler):
+        self.function = function
+        bind = getattr(function, "__get__", None)
+
+        def original(module, *args, **kwargs):
+            return (bind(module, type(module)) if bind is not None else function)(*args, **kwargs)
 
         def __call__(module, *args, **kwargs):
-            return handler(original if not bound else _bound_call, (module, *args), kwargs)
-
-        def _bound_call(module, *args, **kwargs):
-            return self.function.__get__(module, type(module))(*args, **kwargs)
+            return handler(original, (module, *args), kwargs)
 
         self._wrapped = __call__
-
-    def is_outdated(self):
-        return self.function is not torch.nn.Module.__dict__["__call__"]
 
     def on(self):
         torch.nn.Module.__call__ = self._wrapped
@@ -220,15 +212,15 @@ class CallWrap:
         torch.nn.Module.__call__ = self.function
 
 
-def _swap_of_calls(handler):
+def _module_calls(known, handler):
+    """``known`` where it still fits, else another one."""
     function = torch.nn.Module.__dict__["__call__"]
-    if isinstance(function, types.FunctionType) and not _compiles():
-        return CodeSwap(function, handler)
-    return CallWrap(handler)
+    kind = CodeSwap if isinstance(function, types.FunctionType) and not _compiles() else CallWrap
+    return known if type(known) is kind and known.function is function else kind(function, handler)
 
 
 def _compiles():
-    """Whether the program uses torch.compile, which knows the function by its identity and would look through it."""
+    """Whether the program uses torch.compile, which knows the function by its identity."""
     backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
     return any(map(callable, backends.values()))
 
@@ -274,9 +266,7 @@ class Interposer:
         self._thread = threading.get_ident()
         self._capture.local.observed = True
         if self._with_modules:
-            self._module_swap = self._module_swap or _swap_of_calls(self._module_call)
-            if self._module_swap.is_outdated():
-                self._module_swap = _swap_of_calls(self._module_call)
+            self._module_swap = _module_calls(self._module_swap, self._module_call)
             self._module_swap.on()
         self._framework_swaps = self._frameworks.swaps() if self._frameworks is not None else []
         for swap in self._swaps + self._framework_swaps:

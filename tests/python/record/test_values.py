@@ -334,28 +334,9 @@ def test_arrays_are_looked_at_too(recording):
     assert (first["Max"], second["Max"], third["Max"]) == (3.0, None, 2.0)
 
 
-def test_closing_waits_for_a_call_of_another_thread(recording):
-    entered, go_on = threading.Event(), threading.Event()
-
-    class Slow:
-        def __str__(self):
-            entered.set()
-            go_on.wait(5)
-            return "slow"
-
-    model = torch.nn.Sequential(torch.nn.Identity())
-    debugger = recording.debugger(level="L0")
-    debugger.start(model)
-    thread = threading.Thread(target=model, args=([{Slow(): torch.ones(5000), "x": torch.ones(5000)}],))
-    thread.start()
-    entered.wait(5)
-    threading.Timer(0.2, go_on.set).start()
-    debugger._service.close()
-    assert go_on.is_set()
-    thread.join()
-
-
-def test_a_forked_child_does_not_wait_for_threads_it_does_not_have(recording):
+@pytest.fixture
+def stuck(recording):
+    """(debugger, event): another thread is in the middle of a put until the event is set."""
     entered, go_on = threading.Event(), threading.Event()
 
     class Slow:
@@ -367,16 +348,26 @@ def test_a_forked_child_does_not_wait_for_threads_it_does_not_have(recording):
     model = torch.nn.Sequential(torch.nn.Identity())
     debugger = recording.debugger(level="L0")
     debugger.start(model)
-    thread = threading.Thread(target=model, args=([{Slow(): 1}],))
+    thread = threading.Thread(target=model, args=([{Slow(): torch.ones(5000), "x": torch.ones(5000)}],))
     thread.start()
     entered.wait(30)
+    yield debugger, go_on
+    go_on.set()
+    thread.join()
+
+
+def test_closing_waits_for_a_call_of_another_thread(stuck):
+    debugger, go_on = stuck
+    threading.Timer(0.2, go_on.set).start()
+    debugger._service.close()
+    assert go_on.is_set()
+
+
+def test_a_forked_child_does_not_wait_for_threads_it_does_not_have(stuck):
+    debugger, _ = stuck
     child = os.fork()
     if child == 0:
         signal.alarm(5)  # ends the child that would wait
         debugger._service._recorder.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    go_on.set()
-    thread.join()
-    debugger.stop()
-    debugger.step()
