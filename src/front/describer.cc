@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "front/objects.h"
 #include "record/json_text.h"
 #include "vernier/record.h"
 
@@ -15,10 +16,6 @@ constexpr char kTensorByte = '\x01';
 constexpr Size kMaxCudaAxes = 8;
 // Keyword arguments whose values are described by what they mean.
 constexpr std::array<std::string_view, 3> kKeysWithMeaning = {"device", "dtype", "output_dtype"};
-
-Ref Call(const Ref& function, Object* argument) {
-  return Ref::Own(Py().PyObject_CallFunctionObjArgs(function.get(), argument, nullptr));
-}
 
 std::int64_t GradFlag(bool requires_grad) { return requires_grad ? std::int64_t{kRequiresGrad} : 0; }
 
@@ -111,30 +108,13 @@ bool Describer::Read(Object* settings) {
     if (!ref) return false;
   }
   if (look_.get() == py._Py_NoneStruct) look_.Reset();
-  return Number(Ref::Own(py.PyObject_GetAttrString(settings, "marked_elements")), marked_elements_);
+  return ReadNumber(Ref::Own(py.PyObject_GetAttrString(settings, "marked_elements")), marked_elements_);
 }
 
 // ---- small steps
 
 Ref Describer::Attribute(Object* object, const Ref& name) const {
   return Ref::Own(Py().PyObject_GetAttr(object, name.get()));
-}
-
-bool Describer::Number(const Ref& number, std::int64_t& into) const {
-  if (!number) return false;
-  into = Py().PyLong_AsLongLong(number.get());
-  return into != -1 || Py().PyErr_Occurred() == nullptr;
-}
-
-bool Describer::IsTrue(const Ref& value, bool& into) const {
-  if (!value) return false;
-  if (value.get() == Py()._Py_TrueStruct) {
-    into = true;
-    return true;
-  }
-  const int result = Py().PyObject_IsTrue(value.get());
-  into = result > 0;
-  return result >= 0;
 }
 
 bool Describer::AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const {
@@ -157,8 +137,8 @@ bool Describer::TakeValues(Described& into) {
   const Ref words = Attribute(into.values.get(), words_);
   std::int64_t num_bytes = 0;
   bool changed = false;
-  if (!words || !Number(Attribute(into.values.get(), num_bytes_), num_bytes) ||
-      !IsTrue(Attribute(into.values.get(), changed_), changed)) {
+  if (!words || !ReadNumber(Attribute(into.values.get(), num_bytes_), num_bytes) ||
+      !ReadTruth(Attribute(into.values.get(), changed_), changed)) {
     return false;
   }
   into.changed = into.changed || changed;
@@ -227,7 +207,7 @@ bool Describer::AppendText(Object* text, std::string& out) {
     return true;
   }
   py.PyErr_Clear();  // half a character: Python knows how to write it
-  const Ref quoted = Call(quote_, text);
+  const Ref quoted = Call(quote_.get(), text);
   const char* const bytes = quoted ? py.PyUnicode_AsUTF8AndSize(quoted.get(), &size) : nullptr;
   if (bytes == nullptr) return false;
   out.append(bytes, static_cast<std::size_t>(size));
@@ -372,14 +352,14 @@ bool Describer::MarkOf(Object* tensor, bool changed, Mark& mark) {
   const Interpreter& py = Py();
   mark = {};
   const Ref version = Attribute(tensor, version_);
-  const Ref storage = version ? Call(storage_of_, tensor) : Ref();
+  const Ref storage = version ? Call(storage_of_.get(), tensor) : Ref();
   if (!storage) {  // an inference tensor
     if (py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) == 0) return false;
     py.PyErr_Clear();
     return true;
   }
   Mark found;
-  if (!Number(version, found.version) || !Number(Attribute(storage.get(), cdata_), found.storage))
+  if (!ReadNumber(version, found.version) || !ReadNumber(Attribute(storage.get(), cdata_), found.storage))
     return false;
   // The upper half of the version is ours.
   const auto take = [&](Storage& known) {
@@ -395,7 +375,7 @@ bool Describer::MarkOf(Object* tensor, bool changed, Mark& mark) {
   }
   // While we hold one, torch gives the storage's address to no other.
   std::int64_t reference = 0;
-  if (!Number(Call(weak_ref_, storage.get()), reference)) return false;
+  if (!ReadNumber(Call(weak_ref_.get(), storage.get()), reference)) return false;
   const std::scoped_lock lock(storages_mutex_);
   return take(storages_.try_emplace(found.storage, Storage{reference}).first->second);
 }
@@ -408,7 +388,7 @@ bool Describer::Forget() {
   }
   for (const auto& [identity, storage] : storages) {
     const Ref number = Ref::Own(Py().PyLong_FromLongLong(storage.weak_reference));
-    if (!number || !Call(free_weak_ref_, number.get())) return false;
+    if (!number || !Call(free_weak_ref_.get(), number.get())) return false;
   }
   return true;
 }
@@ -437,14 +417,14 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   bool is_cpu = false;
   if (known == nullptr) return true;
   const std::int64_t code = py.PyLong_AsLongLong(py.PyTuple_GetItem(known, 0));
-  if (!IsTrue(Attribute(tensor, is_cpu_), is_cpu)) return false;
+  if (!ReadTruth(Attribute(tensor, is_cpu_), is_cpu)) return false;
   if (!is_cpu) return CudaTensor(tensor, code, into, was_plain);
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;
   if (layout.get() != strided_.get()) return true;
   bool is_neg = false, is_conj = false;
-  if (!IsTrue(Call(is_neg_, tensor), is_neg)) return false;
-  if (py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct && !IsTrue(Call(is_conj_, tensor), is_conj))
+  if (!ReadTruth(Call(is_neg_.get(), tensor), is_neg)) return false;
+  if (py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct && !ReadTruth(Call(is_conj_.get(), tensor), is_conj))
     return false;
   if (is_neg || is_conj) {
     was_plain = true;
@@ -452,7 +432,7 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   }
   if (flags < 0) {
     bool requires_grad = false;
-    if (!IsTrue(Attribute(tensor, requires_grad_), requires_grad)) return false;
+    if (!ReadTruth(Attribute(tensor, requires_grad_), requires_grad)) return false;
     flags = GradFlag(requires_grad);
   }
   const std::size_t start = into.words.size();
@@ -461,8 +441,8 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   const std::size_t num_axes = into.words.size() - start - 6;
   std::int64_t num_elements = 1;
   for (std::size_t axis = 0; axis < num_axes; ++axis) num_elements *= into.words[start + 6 + axis];
-  if (!AppendSizes(Call(stride_, tensor), into.words)) return false;
-  const Ref address = Call(data_ptr_, tensor);
+  if (!AppendSizes(Call(stride_.get(), tensor), into.words)) return false;
+  const Ref address = Call(data_ptr_.get(), tensor);
   if (!address) return false;
   const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
   Mark mark;
@@ -484,16 +464,16 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
 bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, bool& was_taken) {
   const Interpreter& py = Py();
   bool is_cuda = false, is_neg = false;
-  if (!IsTrue(Attribute(tensor, is_cuda_), is_cuda)) return false;
+  if (!ReadTruth(Attribute(tensor, is_cuda_), is_cuda)) return false;
   if (!is_cuda) return true;
   if (cuda_dtype_bits_ < 0) {
-    if (!Number(Ref::Own(py.PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_))
+    if (!ReadNumber(Ref::Own(py.PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_))
       return false;
   }
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;
   if ((cuda_dtype_bits_ >> code & 1) == 0 || layout.get() != strided_.get()) return true;
-  if (!IsTrue(Call(is_neg_, tensor), is_neg)) return false;
+  if (!ReadTruth(Call(is_neg_.get(), tensor), is_neg)) return false;
   const Ref shape = Attribute(tensor, shape_);
   if (!shape) return false;
   const Size num_axes = py.PyTuple_Size(shape.get());
@@ -501,17 +481,18 @@ bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, b
   bool requires_grad = false;
   std::int64_t device = 0, stream = 0;
   Mark mark;
-  if (!IsTrue(Attribute(tensor, requires_grad_), requires_grad) || !MarkOf(tensor, into.changed, mark))
+  if (!ReadTruth(Attribute(tensor, requires_grad_), requires_grad) || !MarkOf(tensor, into.changed, mark))
     return false;
-  const Ref device_number = Call(get_device_, tensor), address = Call(data_ptr_, tensor);
-  if (!address || !Number(device_number, device) || !Number(Call(raw_stream_, device_number.get()), stream)) {
+  const Ref device_number = Call(get_device_.get(), tensor), address = Call(data_ptr_.get(), tensor);
+  if (!address || !ReadNumber(device_number, device) ||
+      !ReadNumber(Call(raw_stream_.get(), device_number.get()), stream)) {
     return false;
   }
   const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
   if (py.PyErr_Occurred() != nullptr) return false;
   into.words.insert(into.words.end(), {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
                                        kCuda | GradFlag(requires_grad), num_axes});
-  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_, tensor), into.words)) return false;
+  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words)) return false;
   // Its size does not count: the host reads none of it, and a launch is too short to let other threads in.
   into.words.push_back(device);
   into.words.push_back(stream);

@@ -54,8 +54,6 @@ class Describer {
   bool Read(Object* settings);
 
   Ref Attribute(Object* object, const Ref& name) const;
-  bool Number(const Ref& number, std::int64_t& into) const;
-  bool IsTrue(const Ref& value, bool& into) const;
   bool AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const;
 
   // Has the Python side describe it: function(first, [second,] values).

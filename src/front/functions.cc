@@ -1,26 +1,20 @@
 #include "front/functions.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <chrono>
-#include <exception>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "front/describer.h"
-#include "front/stack_walk.h"
+#include "front/front.h"
+#include "front/module_calls.h"
 
 namespace vernier::python {
 namespace {
 
-constexpr const char* kCapsuleName = "vernier.front";
 // Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come
 // out.
 constexpr std::uint64_t kShortCallBytes = 1 << 18;
@@ -31,65 +25,16 @@ constexpr std::uint32_t kStoreAll = 1 << 16;
 // They may have been written to in a way that moves no version.
 constexpr std::uint32_t kChanged = 1 << 17;
 
-struct Front {
-  Front(Recorder& records, KeepError keep) : recorder(records), keep_error(keep) {}
-
-  Recorder& recorder;
-  KeepError keep_error;
-  Ref fail, drain_now;
-  Ref number, drain;  // names of attributes
-  std::int64_t num_puts = 0;
-  std::atomic<bool> closed = false;
-  std::atomic<int> num_in_flight = 0;
-  const pid_t process = getpid();  // in a forked child no other thread's call ever ends
-  std::unique_ptr<Describer> describer;
-  StackWalk stacks;
-};
-
-Object* NewNone() { return Ref::Share(Py()._Py_NoneStruct).Release(); }
-
-Object* WrongCall(const char* text) {
-  Py().PyErr_SetString(Py().PyExc_TypeError, text);
-  return nullptr;
-}
-
-// A call that is going on: what it works with stays until it has returned.
-class InFlight {
- public:
-  explicit InFlight(Front& front) : front_(front) {
-    ++front_.num_in_flight;
-    ++g_in_flight;
-  }
-  ~InFlight() {
-    --g_in_flight;
-    --front_.num_in_flight;
-  }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
-
-  static bool AnyOfThisThread() { return g_in_flight > 0; }
-
- private:
-  static thread_local int g_in_flight;
-  Front& front_;
-};
-thread_local int InFlight::g_in_flight = 0;
-
-// Runs Fn(front, arguments, count) as a function of Python: nothing of C++ is thrown into the interpreter.
+// Runs Fn(front, arguments, count) as a function of Python.
 template <Object* (*Fn)(Front&, Object* const*, Size)>
 Object* Guarded(Object* self, Object* const* arguments, Size count) noexcept {
-  try {
+  return WithoutThrowing([&]() -> Object* {
     auto* const front = static_cast<Front*>(Py().PyCapsule_GetPointer(self, kCapsuleName));
     if (front == nullptr) return nullptr;
     const InFlight in_flight(*front);
     if (front->closed) return WrongCall("the recorder is closed");
     return Fn(*front, arguments, count);
-  } catch (const std::bad_alloc&) {
-    Py().PyErr_SetString(Py().PyExc_MemoryError, "not enough memory for a record");
-  } catch (const std::exception& exception) {
-    Py().PyErr_SetString(Py().PyExc_RuntimeError, exception.what());
-  }
-  return nullptr;
+  });
 }
 
 // Kept for their memory. One for each level of calls: the Python side may come back while a record is
@@ -128,13 +73,6 @@ class GilRelease {
   ThreadState* state_;
 };
 
-std::optional<std::string_view> TextOf(Object* text) {
-  Size size = 0;
-  const char* const bytes = Py().PyUnicode_AsUTF8AndSize(text, &size);
-  if (bytes == nullptr) return std::nullopt;
-  return std::string_view(bytes, static_cast<std::size_t>(size));
-}
-
 // Raises what went wrong in the core.
 Object* Fail(Front& front, const Error& error) {
   const Ref status = Ref::Own(Py().PyLong_FromLongLong(front.keep_error(error)));
@@ -151,6 +89,13 @@ void StoreAll(std::vector<std::int64_t>& words) {
     at += 6 + 2 * static_cast<std::size_t>(words[at + 5]) + (on_device ? 2 : 0);
   }
 }
+
+}  // namespace
+
+thread_local int InFlight::g_in_flight = 0;
+
+Front::Front(Recorder& records, KeepError keep) : recorder(records), keep_error(keep) {}
+Front::~Front() = default;
 
 Object* Put(Front& front, Object* const* arguments, Size count) {
   const Interpreter& py = Py();
@@ -188,8 +133,6 @@ Object* Put(Front& front, Object* const* arguments, Size count) {
   return NewNone();
 }
 
-Object* NumPuts(Front& front, Object* const*, Size) { return Py().PyLong_FromLongLong(front.num_puts); }
-
 Object* Parent(Front& front, Object* const* arguments, Size count) {
   if (count != 2 && count != 3) return WrongCall("parent(name, parent[, micro_step])");
   const std::optional<std::string_view> name = TextOf(arguments[0]);
@@ -207,6 +150,10 @@ Object* Parent(Front& front, Object* const* arguments, Size count) {
   const Result<Done> result = front.recorder.Construct(*name, parent, micro_step);
   return result ? NewNone() : Fail(front, result.error());
 }
+
+namespace {
+
+Object* NumPuts(Front& front, Object* const*, Size) { return Py().PyLong_FromLongLong(front.num_puts); }
 
 // Calls describe(into) with what `values` holds already, and gives its text.
 template <class Fn>
@@ -263,6 +210,43 @@ Object* Stack(Front& front, Object* const* arguments, Size count) {
   return front.stacks.Current(arguments[0], arguments[1], skip).Release();
 }
 
+Object* Modules(Front& front, Object* const* arguments, Size count) {
+  if (count != 2) return WrongCall("modules(capture, settings)");
+  front.modules = ModuleCalls::Create(front, arguments[0], arguments[1]);
+  return front.modules == nullptr ? nullptr : NewNone();
+}
+
+Object* Enter(Front& front, Object* const* arguments, Size count) {
+  if (count != 4) return WrongCall("enter(module, name, args, kwargs)");
+  return front.modules->Enter(arguments[0], arguments[1], arguments[2], arguments[3]).Release();
+}
+
+Object* Leave(Front& front, Object* const* arguments, Size count) {
+  if (count != 3) return WrongCall("leave(call, module, result)");
+  return front.modules->Leave(arguments[0], arguments[1], arguments[2]).Release();
+}
+
+Object* Abandon(Front& front, Object* const* arguments, Size count) {
+  if (count != 3) return WrongCall("abandon(call, module, wants_record)");
+  const bool wants_record = arguments[2] == Py()._Py_TrueStruct;
+  return front.modules->Abandon(arguments[0], arguments[1], wants_record) ? NewNone() : nullptr;
+}
+
+Object* WatchOutput(Front& front, Object* const* arguments, Size count) {
+  if (count != 3) return WrongCall("watch_output(tensor, call, position)");
+  return front.modules->WatchOutput(arguments[0], arguments[1], arguments[2]) ? NewNone() : nullptr;
+}
+
+Object* OutputsArrived(Front& front, Object* const* arguments, Size count) {
+  if (count != 1) return WrongCall("outputs_arrived(call)");
+  return front.modules->OutputsArrived(arguments[0]) ? NewNone() : nullptr;
+}
+
+Object* InputsDone(Front& front, Object* const* arguments, Size count) {
+  if (count != 2) return WrongCall("inputs_done(call, gradients)");
+  return front.modules->InputsDone(arguments[0], arguments[1]) ? NewNone() : nullptr;
+}
+
 // The functions and the Python side refer to each other in a ring that the interpreter cannot see.
 Object* Close(Object* self, Object* const*, Size) noexcept {
   const Interpreter& py = Py();
@@ -277,6 +261,7 @@ Object* Close(Object* self, Object* const*, Size) noexcept {
   }
   const bool is_idle = front->num_in_flight == 0;
   if (is_idle) {
+    const std::unique_ptr<ModuleCalls> modules = std::move(front->modules);
     const std::unique_ptr<Describer> describer = std::move(front->describer);
     const Ref fail = std::move(front->fail), drain_now = std::move(front->drain_now);
     front->stacks.Clear();
@@ -284,12 +269,23 @@ Object* Close(Object* self, Object* const*, Size) noexcept {
   return py.PyLong_FromLongLong(is_idle ? 1 : 0);
 }
 
-MethodDef g_functions[] = {
-    {"put", Guarded<Put>, kFastCall, nullptr},       {"num_puts", Guarded<NumPuts>, kFastCall, nullptr},
-    {"parent", Guarded<Parent>, kFastCall, nullptr}, {"text", Guarded<Text>, kFastCall, nullptr},
-    {"fields", Guarded<Fields>, kFastCall, nullptr}, {"tensor", Guarded<Tensor>, kFastCall, nullptr},
-    {"mark", Guarded<Mark>, kFastCall, nullptr},     {"forget", Guarded<Forget>, kFastCall, nullptr},
-    {"stack", Guarded<Stack>, kFastCall, nullptr},   {"close", Close, kFastCall, nullptr}};
+MethodDef g_functions[] = {{"put", Guarded<Put>, kFastCall, nullptr},
+                           {"num_puts", Guarded<NumPuts>, kFastCall, nullptr},
+                           {"parent", Guarded<Parent>, kFastCall, nullptr},
+                           {"text", Guarded<Text>, kFastCall, nullptr},
+                           {"fields", Guarded<Fields>, kFastCall, nullptr},
+                           {"tensor", Guarded<Tensor>, kFastCall, nullptr},
+                           {"mark", Guarded<Mark>, kFastCall, nullptr},
+                           {"forget", Guarded<Forget>, kFastCall, nullptr},
+                           {"stack", Guarded<Stack>, kFastCall, nullptr},
+                           {"modules", Guarded<Modules>, kFastCall, nullptr},
+                           {"enter", Guarded<Enter>, kFastCall, nullptr},
+                           {"leave", Guarded<Leave>, kFastCall, nullptr},
+                           {"abandon", Guarded<Abandon>, kFastCall, nullptr},
+                           {"watch_output", Guarded<WatchOutput>, kFastCall, nullptr},
+                           {"outputs_arrived", Guarded<OutputsArrived>, kFastCall, nullptr},
+                           {"inputs_done", Guarded<InputsDone>, kFastCall, nullptr},
+                           {"close", Close, kFastCall, nullptr}};
 
 void Destroy(Object* capsule) {
   delete static_cast<Front*>(Py().PyCapsule_GetPointer(capsule, kCapsuleName));
@@ -311,7 +307,7 @@ Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error
     return nullptr;
   const Ref capsule = Ref::Own(py.PyCapsule_New(front.get(), kCapsuleName, Destroy));
   if (!capsule) return nullptr;
-  (void)front.release();  // the capsule's now
+  front.release()->capsule = capsule.get();  // the capsule's now
   Ref functions = Ref::Own(py.PyTuple_New(std::size(g_functions)));
   for (Size i = 0; functions && i < std::ssize(g_functions); ++i) {
     Object* const function = py.PyCFunction_NewEx(&g_functions[i], capsule.get(), nullptr);

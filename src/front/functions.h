@@ -22,6 +22,8 @@ using KeepError = std::int32_t (*)(const Error& error);  // for the caller to ra
 //   mark(tensor, changed)                       (storage, version)
 //   forget()                                    the storages that were marked
 //   stack(end, outer, skip)                     see StackWalk
+//   modules(capture, settings)                  before the next six, which are those of ModuleCalls:
+//   enter, leave, abandon, watch_output, outputs_arrived, inputs_done
 //   close()                                     the others fail from then on; 1 when none still goes on,
 //                                               else the recorder must stay
 // Null: a Python exception says why. REQUIRES: the GIL is held.

@@ -33,15 +33,25 @@ inline constexpr int kFastCall = 0x80;  // METH_FASTCALL
   F(int, PyObject_SetAttr, (Object*, Object* name, Object* value))                 \
   F(int, PyObject_IsTrue, (Object*))                                               \
   F(Object*, PyObject_CallFunctionObjArgs, (Object* callable, ...))                \
+  F(Object*, PyObject_CallObject, (Object* callable, Object* arguments))           \
+  F(int, PyObject_HasAttr, (Object*, Object* name))                                \
+  F(Object*, PyObject_CallMethodObjArgs, (Object*, Object* name, ...))             \
+  F(Object*, PyObject_GetItem, (Object*, Object* key))                             \
+  F(int, PyObject_SetItem, (Object*, Object* key, Object* value))                  \
+  F(Object*, PyIter_Next, (Object*))                                               \
   F(Size, PyTuple_Size, (Object*))                                                 \
   F(Object*, PyTuple_New, (Size))                                                  \
   F(Object*, PyTuple_GetItem, (Object*, Size))                                     \
   F(int, PyTuple_SetItem, (Object*, Size, Object* stolen))                         \
+  F(Object*, PyTuple_Pack, (Size, ...))                                            \
   F(Object*, PyList_New, (Size))                                                   \
   F(Size, PyList_Size, (Object*))                                                  \
   F(int, PyList_Append, (Object*, Object*))                                        \
   F(Object*, PyList_GetItem, (Object*, Size))                                      \
   F(int, PyList_SetItem, (Object*, Size, Object* stolen))                          \
+  F(int, PyList_SetSlice, (Object*, Size low, Size high, Object* items))           \
+  F(Object*, PyDict_New, ())                                                       \
+  F(int, PyDict_SetItem, (Object*, Object* key, Object* value))                    \
   F(Size, PyDict_Size, (Object*))                                                  \
   F(Object*, PyDict_Items, (Object*))                                              \
   F(Object*, PyDict_GetItem, (Object*, Object* key))                               \
@@ -53,9 +63,15 @@ inline constexpr int kFastCall = 0x80;  // METH_FASTCALL
   F(const char*, PyUnicode_AsUTF8AndSize, (Object*, Size*))                        \
   F(Object*, PyUnicode_FromStringAndSize, (const char*, Size))                     \
   F(Object*, PyUnicode_InternFromString, (const char*))                            \
+  F(Object*, PyUnicode_FromFormat, (const char*, ...))                             \
+  F(Object*, PyWeakref_NewRef, (Object*, Object* callback))                        \
   F(Object*, PyErr_Occurred, ())                                                   \
   F(int, PyErr_ExceptionMatches, (Object*))                                        \
   F(void, PyErr_Clear, ())                                                         \
+  F(void, PyErr_Fetch, (Object** type, Object** value, Object** traceback))        \
+  F(void, PyErr_Restore, (Object* type, Object* value, Object* traceback))         \
+  F(void, PyErr_NormalizeException, (Object**, Object**, Object**))                \
+  F(int, PyException_SetTraceback, (Object*, Object* traceback))                   \
   F(void, PyErr_SetString, (Object* type, const char*))                            \
   F(ThreadState*, PyEval_SaveThread, ())                                           \
   F(void, PyEval_RestoreThread, (ThreadState*))                                    \
@@ -65,11 +81,11 @@ inline constexpr int kFastCall = 0x80;  // METH_FASTCALL
   F(void*, PyCapsule_GetPointer, (Object*, const char* name))
 // Objects themselves.
 #define VN_PYTHON_OBJECTS(F) \
-  F(_Py_NoneStruct) F(_Py_TrueStruct) F(PyBool_Type) F(PyLong_Type) F(PyFloat_Type) F(PyUnicode_Type) \
+  F(_Py_NoneStruct) F(_Py_TrueStruct) F(_Py_FalseStruct) F(PyBool_Type) F(PyLong_Type) F(PyFloat_Type) F(PyUnicode_Type) \
   F(PyList_Type) F(PyTuple_Type) F(PyDict_Type)
 // Variables that point to one.
 #define VN_PYTHON_EXCEPTIONS(F) \
-  F(PyExc_RuntimeError) F(PyExc_AttributeError) F(PyExc_TypeError) F(PyExc_RecursionError) F(PyExc_MemoryError)
+  F(PyExc_Exception) F(PyExc_RuntimeError) F(PyExc_AttributeError) F(PyExc_TypeError) F(PyExc_RecursionError) F(PyExc_MemoryError)
 // clang-format on
 
 struct Interpreter {

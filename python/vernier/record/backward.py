@@ -3,7 +3,6 @@
 import copy
 import functools
 import itertools
-import weakref
 from collections import OrderedDict
 
 import torch
@@ -29,15 +28,34 @@ class Boundary(torch.autograd.Function):
 
 
 class Backward:
+    """What src/front/module_calls.cc leaves to Python, and the gradients of APIs."""
+
+    _keys = itertools.count(-1, -1)  # torch's own are positive
+
     def __init__(self, capture):
         self._capture = capture
+        functions = capture.describer.functions
+        self._inputs_done, self._outputs_arrived = functions.inputs_done, functions.outputs_arrived
+        self._watch_output = functions.watch_output
         self._handles = []
+        # Filled by the core.
         self._hooked = []  # (weak reference to a tensor's dict of hooks, our key in it)
-        self._keys = itertools.count(-1, -1)  # torch's own are positive
-        self._parameters = {}  # (parameter, module) -> what is hooked for it
-        self._num_watched = {}  # module -> how many of its parameters are hooked
-        self._outputs = {}  # id of a module's output -> (weak reference, version, calls that returned it)
-        self._firings = {}  # module -> [first parameter that fired, how often, names still to come]
+        self._parameters = {}  # (id of a parameter, module) -> what is hooked for it
+        self._firings = {}  # module -> how far its parameters' gradients are
+
+    def settings(self):
+        return {
+            "view_as": torch.Tensor.view_as,
+            "is_view": torch.Tensor._is_view,
+            "source": _source,
+            "ordered_dict": OrderedDict,
+            "parameter_type": torch.nn.Parameter,
+            "has_post_accumulate": _AFTER_GRADIENT,
+            "key": next(self._keys),
+            "hooked": self._hooked,
+            "parameters": self._parameters,
+            "firings": self._firings,
+        }
 
     def end_step(self):
         for handle in self._handles:
@@ -50,8 +68,8 @@ class Backward:
             for hooked in self._parameters.values():
                 if isinstance(hooked, torch.Tensor) and not hooked._post_accumulate_grad_hooks:
                     hooked._post_accumulate_grad_hooks = None  # as it was
-        self._hooked = []
-        self._handles, self._parameters, self._firings, self._outputs, self._num_watched = [], {}, {}, {}, {}
+        for kept in (self._handles, self._hooked, self._parameters, self._firings):
+            kept.clear()
 
     # -- APIs
 
@@ -103,24 +121,20 @@ class Backward:
             self._watch_sources(call)
             return args
         try:
-            if len(tensors) == 1:
-                # An ordinary view: operators that work in place may change it, unlike what a Function returns.
-                passed = (tensors[0].view_as(tensors[0]),)
-            else:
-                passed = _through_boundary(tensors)
+            passed = (tensors[0].view_as(tensors[0]),) if len(tensors) == 1 else _through_boundary(tensors)
         except (RuntimeError, TypeError):
             return args
         node = passed[0].grad_fn
         if node is None:
             return args
-        call.passed = [(tensor, tensor._version) for tensor in passed]
+        call.passed = tuple([(tensor, tensor._version) for tensor in passed])
 
         def hook(grad_inputs, grad_outputs):
             if not call.rerouted:
-                self._capture.quietly(self._module_inputs_done, call, grad_outputs)
+                self._tell(call, self._inputs_done, grad_outputs)
 
         node.register_hook(hook)
-        return passed if len(args) == 1 and args[0] is tensors[0] else _replace(args, iter(passed))
+        return _replace(args, iter(passed))
 
     def _watch_sources(self, call):
         """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
@@ -131,7 +145,7 @@ class Backward:
             arrived[position] = gradient
             if len(arrived) == len(call.sources):
                 gradients = [arrived[i] for i in range(len(arrived))]
-                self._capture.quietly(self._module_inputs_done, call, gradients)
+                self._tell(call, self._inputs_done, gradients)
 
         if not all(hasattr(node, "register_prehook") for node, _ in call.sources):
             call.inputs = False  # before torch 2 there is no place to look: the record has the gradients of the outputs
@@ -142,11 +156,11 @@ class Backward:
 
     def watch_module_output(self, call, result):
         """The result to hand on: the same object but in one rare case."""
-        for tensor, version in call.passed:
-            if tensor._version != version:
-                self._watch_sources(call)  # something inside changed an input in place, around our node
-                break
-        call.passed = ()
+        if any(tensor._version != version for tensor, version in call.passed):
+            # Something inside changed an input in place, around our node.
+            call.sources = call.sources or [_before(call.node)]
+            self._watch_sources(call)
+        call.passed, call.node = (), None
         tensors = _gradient_tensors(result)
         call.num_outputs = len(tensors)
         if len(tensors) > 1 and not call.inputs:
@@ -156,130 +170,28 @@ class Backward:
             self._watch_output(tensor, call, position)
         return result
 
-    def _watch_output(self, tensor, call, position):
-        """One hook for each tensor: when several modules return the same one, the outermost is told first."""
-        reference, version, watchers = self._outputs.get(id(tensor), (None, None, None))
-        if reference is not None and reference() is tensor and version == tensor._version:
-            watchers.append((call, position))
-            return
-        watchers = [(call, position)]
-        gone = functools.partial(_forget_output, self._outputs, id(tensor))  # the graph goes with its output
-        self._outputs[id(tensor)] = (weakref.ref(tensor, gone), tensor._version, watchers)
-
-        def hook(gradient):
-            for watcher, place in reversed(watchers):
-                watcher.arrived[place] = gradient
-                if len(watcher.arrived) == 1:
-                    self._capture.quietly(self._module_outputs_arrived, watcher)
-
-        self._hook_tensor(tensor, hook)
-
-    def _hook_tensor(self, tensor, hook):
-        """As register_hook() of the tensor does, without an object to remove it by."""
-        hooks = tensor._backward_hooks
-        if hooks is None:
-            hooks = tensor._backward_hooks = OrderedDict()
-            if tensor.grad_fn is not None:
-                tensor.grad_fn._register_hook_dict(tensor)
-        self._add_hook(hooks, hook)
-
-    def _add_hook(self, hooks, hook):
-        key = next(self._keys)
-        hooks[key] = hook
-        self._hooked.append((weakref.ref(hooks), key))
-
     def _gather_outputs(self, call, result, tensors):
         passed = _through_boundary(tensors)
 
         def hook(grad_inputs, grad_outputs):
             call.arrived = dict(enumerate(grad_outputs))
-            self._capture.quietly(self._module_outputs_arrived, call)
+            self._tell(call, self._outputs_arrived)
 
         passed[0].grad_fn.register_hook(hook)
         return _replace(result, iter(passed))
 
-    def _module_outputs_arrived(self, call):
-        capture = self._capture
-        if call.backward_done or call.epoch != capture.epoch:
-            return
-        call.kept_backward = capture.filter.begin_module(call.backward_name)
-        opened = capture.local.backward
-        if capture.with_construct:
-            capture.note_parent(call.backward_name, opened[-1] if opened else None)
-        if call.inputs:
-            opened.append(call.backward_name)
-        else:
-            self._finish_module(call, ())
+    def _tell(self, call, function, *arguments):
+        if call.epoch == self._capture.epoch:  # later the recorder may be gone
+            self._capture.quietly(function, call, *arguments)
 
-    def _module_inputs_done(self, call, gradients):
-        capture = self._capture
-        if call.backward_done or call.epoch != capture.epoch:
-            return
-        opened = capture.local.backward
-        if call.backward_name in opened:
-            opened.remove(call.backward_name)
-        self._finish_module(call, gradients)
-
-    def _finish_module(self, call, gradients):
-        capture = self._capture
-        call.backward_done = True
-        if call.kept_backward:
-            self._put_gradients(
-                call.backward_name, [call.arrived.get(position) for position in range(call.num_outputs)], gradients
-            )
-        capture.filter.end_module(call.backward_name)
-        call.arrived, call.inputs, call.sources = {}, False, ()
-
-    # -- parameters
-
-    def watch_parameters(self, call, module):
-        module_name = call.module_name
-        for name, parameter in module._parameters.items():
-            key = (id(parameter), module_name)
-            if parameter is None or key in self._parameters or not parameter.requires_grad:
-                continue
-            hook = self._parameter_hook(module_name, name, parameter)
-            # Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
-            if _AFTER_GRADIENT and parameter.is_leaf and "main_grad" not in parameter.__dict__:
-                self._parameters[key] = parameter
-                if parameter._post_accumulate_grad_hooks is None:
-                    parameter._post_accumulate_grad_hooks = OrderedDict()
-                self._add_hook(parameter._post_accumulate_grad_hooks, hook)
-            else:
-                node = parameter.expand_as(parameter).grad_fn
-                if node is None:
-                    continue
-                self._parameters[key] = accumulator = node.next_functions[0][0]
-                self._handles.append(accumulator.register_hook(hook))
-            self._num_watched[module_name] = self._num_watched.get(module_name, 0) + 1
-
-    def _parameter_hook(self, module_name, parameter_name, parameter):
-        def hook(*_):
-            self._capture.quietly(self._put_parameter_gradient, module_name, parameter_name, parameter)
-
-        return hook
-
-    def _put_parameter_gradient(self, module_name, parameter_name, parameter):
-        capture = self._capture
-        gradient = getattr(parameter, "main_grad", None)
-        gradient = parameter.grad if gradient is None else gradient
-        if gradient is None:
-            return
-        first, count, waiting = self._firings.get(module_name, (parameter_name, -1, 0))
-        if parameter_name == first:
-            count += 1
-            waiting = self._num_watched[module_name]
-        waiting -= 1
-        self._firings[module_name] = (first, count, waiting)
-        name = f"{module_name}.parameters_grad.{count}"
-        if not capture.filter.keeps_quietly(name):
-            return
-        capture.put(name, None, core.FINISH if waiting <= 0 else 0, parameter_name, (gradient,))
-
-
-def _forget_output(outputs, key, reference):
-    if key in outputs and outputs[key][0] is reference:
-        del outputs[key]
+    def watch_parameter(self, key, parameter, hook):
+        """Hooks the node that adds the gradient up. Whether there is one."""
+        node = parameter.expand_as(parameter).grad_fn
+        if node is None:
+            return False
+        self._parameters[key] = accumulator = node.next_functions[0][0]
+        self._handles.append(accumulator.register_hook(hook))
+        return True
 
 
 def _source(tensor):
@@ -287,6 +199,12 @@ def _source(tensor):
     if tensor._is_view() and tensor._base.shape == tensor.shape:
         tensor = tensor._base
     return tensor.grad_fn, tensor.output_nr
+
+
+def _before(node):
+    """What _source() said of the tensor that went into the node."""
+    source, number = node.next_functions[0]
+    return (None if source.name().endswith("AccumulateGrad") else source), number
 
 
 def _arrive_at(arrive, position, number, gradients):

@@ -2,8 +2,8 @@
 
 import collections
 import itertools
-import sys
 import threading
+import types
 
 import torch
 
@@ -65,39 +65,15 @@ class ThreadState(threading.local):
 
 
 class ModuleCall:
-    """One call of one module, from its inputs to the gradients of its inputs."""
+    """One call of one module, from its inputs to the gradients of its inputs. Filled in by the core."""
 
-    __slots__ = (
-        "name",
-        "module_name",
-        "backward_name",
-        "epoch",
-        "kept",
-        "kept_backward",
-        "parent",
-        "stack",
-        "inputs",
-        "sources",
-        "passed",
-        "num_outputs",
-        "arrived",
-        "rerouted",
-        "backward_done",
-        "changes_inputs",
-    )
-
-    def __init__(self, module_name, number, epoch, module):
-        self.module_name = module_name
-        self.name = f"{module_name}.forward.{number}"
-        self.backward_name = f"{module_name}.backward.{number}"
-        self.epoch = epoch
-        self.changes_inputs = _is_inplace(module)
-        self.kept = self.kept_backward = self.rerouted = self.backward_done = False
-        self.parent = self.stack = None
-        self.inputs = False  # gradients flow to some
-        self.sources = self.passed = ()
-        self.num_outputs = 0
-        self.arrived = {}
+    name = module_name = number = epoch = backward_name = parent = stack = None
+    kept = kept_backward = rerouted = backward_done = changes_inputs = False
+    inputs = False  # gradients flow to some
+    sources = passed = ()  # see backward.py
+    node = None  # that the only input went through
+    num_outputs = 0
+    arrived = None  # {position of an output: its gradient}
 
 
 class Capture:
@@ -138,7 +114,21 @@ class Capture:
             self.put = self._note
         elif not self.tensor_list:
             self.put = functions.put
+        self._enter, self._leave, self._abandon = functions.enter, functions.leave, functions.abandon
+        functions.modules(self, self._module_settings(functions.put))
         self.begin_step()
+
+    def _module_settings(self, own_put):
+        """What src/front/module_calls.cc wants to know."""
+        return types.SimpleNamespace(
+            call_class=ModuleCall,
+            no_torch_function=no_torch_function,
+            is_grad_enabled=torch.is_grad_enabled,
+            as_tuple=_as_tuple,
+            own_put=own_put,
+            **self.describer.known_of_torch(),
+            **self.backward.settings(),
+        )
 
     def begin_step(self):
         self.epoch = getattr(self, "epoch", -1) + 1
@@ -245,84 +235,14 @@ class Capture:
     # -- one module call
 
     def call_module(self, module, module_name, original, args, kwargs):
-        local = self.local
-        depth, local.depth = local.depth, 1
-        try:
-            with no_torch_function():
-                call = ModuleCall(module_name, next(self.counters[module_name]), self.epoch, module)
-                try:
-                    self._before_module(call, local, args, kwargs)
-                except Exception as error:
-                    self.failed(error)
-                if self.takes_backward and torch.is_grad_enabled():
-                    try:
-                        args = self.backward.watch_module_inputs(call, args)
-                    except Exception as error:
-                        self.failed(error)
-        finally:
-            local.depth = depth
-        local.modules.append(call.name)
-        if call.stack is not None:
-            local.boundaries.append((sys._getframe(), call.stack))
+        call, args = self._enter(module, module_name, args, kwargs)
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
-            self._leave_module(call, local)
-            if type(error).__name__ == "_StopRecomputationError":  # checkpointing has what it wants: no output
-                self.quietly(self._after_module, call, module, None)
+            # Checkpointing may have what it wants: then the record has no output.
+            self._abandon(call, module, type(error).__name__ == "_StopRecomputationError")
             raise
-        self._leave_module(call, local)
-        depth, local.depth = local.depth, 1
-        try:
-            with no_torch_function():
-                try:
-                    self._after_module(call, module, result)
-                except Exception as error:
-                    self.failed(error)
-                if torch.is_grad_enabled():
-                    try:
-                        if self.takes_backward:
-                            result = self.backward.watch_module_output(call, result)
-                    except Exception as error:
-                        self.failed(error)
-                    try:
-                        if self.parameter_gradients:
-                            self.backward.watch_parameters(call, module)
-                    except Exception as error:
-                        self.failed(error)
-        finally:
-            local.depth = depth
-        return result
-
-    def _before_module(self, call, local, args, kwargs):
-        call.kept = self.filter.begin_module(call.name)
-        call.parent = self._running_module()
-        if call.kept:
-            if self.with_stacks:
-                call.stack = self._stack(*local.boundaries[-1], 2)  # without this and call_module
-            if self.forward_input:
-                self.put(call.name, call.stack, 0, "input_args", args, "input_kwargs", kwargs)
-
-    @staticmethod
-    def _leave_module(call, local):
-        modules = local.modules
-        if call.name in modules:
-            modules.remove(call.name)
-        boundaries = local.boundaries
-        if call.stack is not None and len(boundaries) > 1 and boundaries[-1][1] is call.stack:
-            boundaries.pop()
-
-    def _after_module(self, call, module, result):
-        if call.kept and self.forward_output:
-            own = {key: value for key, value in module._parameters.items() if value is not None}
-            stack = None if self.forward_input else call.stack
-            flags = core.FINISH | core.MOVE_TO_END
-            self.put(call.name, stack, flags, "output", _as_tuple(result), "parameters", own)
-        elif call.kept and self.forward_input:
-            self.put(call.name, None, core.FINISH)
-        self.filter.end_module(call.name)
-        if self.with_construct:
-            self.note_parent(call.name, call.parent)
+        return self._leave(call, module, result)
 
     # -- puts
 
@@ -382,13 +302,6 @@ class Capture:
             return None
         finally:
             local.depth = depth
-
-
-def _is_inplace(module):
-    """``module.inplace``, without the detour that modules make for what they do not have."""
-    if "inplace" in module.__dict__:
-        return module.__dict__["inplace"] is True
-    return hasattr(type(module), "inplace") and module.inplace is True
 
 
 def _as_tuple(result):

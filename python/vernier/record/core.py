@@ -89,7 +89,13 @@ def words(numbers, flags=0):
     return found
 
 
-class Functions(collections.namedtuple("Functions", "put num_puts parent text fields tensor mark forget stack close")):
+class Functions(
+    collections.namedtuple(
+        "Functions",
+        "put num_puts parent text fields tensor mark forget stack modules enter leave abandon watch_output "
+        "outputs_arrived inputs_done close",
+    )
+):
     """What is called while the model runs: made in C, see src/front/functions.h."""
 
 

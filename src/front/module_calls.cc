@@ -1,0 +1,388 @@
+#include "front/module_calls.h"
+
+#include <vector>
+
+#include "front/front.h"
+#include "front/objects.h"
+
+namespace vernier::python {
+
+ModuleCalls::Quiet::Quiet(const ModuleCalls& calls) : calls_(calls) {
+  depth_ = calls.Get(calls.local_.get(), calls.names_.depth);
+  if (!depth_ || !calls.Set(calls.local_.get(), calls.names_.depth, calls.one_.get())) return;
+  guard_ = Call(calls.no_torch_function_.get());
+  if (guard_ && !CallMethod(guard_.get(), calls.names_.enter)) guard_.Reset();
+}
+
+ModuleCalls::Quiet::~Quiet() {
+  const Interpreter& py = Py();
+  Object *type = nullptr, *value = nullptr, *traceback = nullptr;
+  py.PyErr_Fetch(&type, &value, &traceback);
+  if (guard_ && !CallMethod(guard_.get(), calls_.names_.exit, None(), None(), None())) py.PyErr_Clear();
+  if (depth_ && !calls_.Set(calls_.local_.get(), calls_.names_.depth, depth_.get())) py.PyErr_Clear();
+  py.PyErr_Restore(type, value, traceback);
+}
+
+// ---- settings
+
+std::unique_ptr<ModuleCalls> ModuleCalls::Create(Front& front, Object* capture, Object* settings) {
+  std::unique_ptr<ModuleCalls> calls(new ModuleCalls(front));
+  return calls->Read(capture, settings) ? std::move(calls) : nullptr;
+}
+
+bool ModuleCalls::Read(Object* capture, Object* settings) {
+  const Interpreter& py = Py();
+  struct Named {
+    Ref& ref;
+    const char* text;
+  };
+  const Named of_capture[] = {{local_, "local"}, {filter_, "filter"}, {backward_, "backward"}};
+  const Named of_settings[] = {{call_class_, "call_class"},
+                               {no_torch_function_, "no_torch_function"},
+                               {is_grad_enabled_, "is_grad_enabled"},
+                               {view_as_, "view_as"},
+                               {is_view_, "is_view"},
+                               {source_, "source"},
+                               {as_tuple_, "as_tuple"},
+                               {ordered_dict_, "ordered_dict"},
+                               {tensor_types_, "tensor_types"},
+                               {parameter_type_, "parameter_type"},
+                               {dtypes_, "dtypes"},
+                               {strided_, "strided"},
+                               {own_put_, "own_put"},
+                               {key_, "key"},
+                               {hooked_, "hooked"},
+                               {parameters_, "parameters"},
+                               {firings_, "firings"}};
+  const struct {
+    bool& flag;
+    const char* text;
+  } flags[] = {{with_stacks_, "with_stacks"},         {with_construct_, "with_construct"},
+               {forward_input_, "forward_input"},     {forward_output_, "forward_output"},
+               {takes_backward_, "takes_backward"},   {backward_input_, "backward_input"},
+               {backward_output_, "backward_output"}, {parameter_gradients_, "parameter_gradients"}};
+#define VN_INTERN(member, text)                                  \
+  names_.member = Ref::Own(py.PyUnicode_InternFromString(text)); \
+  if (!names_.member) return false;
+  VN_NAMES_OF_MODULE_CALLS(VN_INTERN)
+#undef VN_INTERN
+  for (const auto& [ref, text] : of_capture) {
+    ref = Ref::Own(py.PyObject_GetAttrString(capture, text));
+    if (!ref) return false;
+  }
+  for (const auto& [ref, text] : of_settings) {
+    ref = Ref::Own(py.PyObject_GetAttrString(settings, text));
+    if (!ref) return false;
+  }
+  for (const auto& [flag, text] : flags) {
+    if (!ReadTruth(Ref::Own(py.PyObject_GetAttrString(capture, text)), flag)) return false;
+  }
+  capture_ = Ref::Share(capture);
+  one_ = NewNumber(1);
+  empty_tuple_ = Ref::Own(py.PyTuple_New(0));
+  return one_ && empty_tuple_ &&
+         ReadTruth(Ref::Own(py.PyObject_GetAttrString(filter_.get(), "passes_all")), passes_all_) &&
+         ReadTruth(Ref::Own(py.PyObject_GetAttrString(settings, "has_post_accumulate")),
+                   has_post_accumulate_);
+}
+
+// ---- small steps
+
+Ref ModuleCalls::Get(Object* object, const Ref& name) const {
+  return Ref::Own(Py().PyObject_GetAttr(object, name.get()));
+}
+
+bool ModuleCalls::Set(Object* object, const Ref& name, Object* value) const {
+  return Py().PyObject_SetAttr(object, name.get(), value) == 0;
+}
+
+bool ModuleCalls::GetTruth(Object* object, const Ref& name, bool& into) const {
+  return ReadTruth(Get(object, name), into);
+}
+
+bool ModuleCalls::GradientsAreOn(bool& on) const { return ReadTruth(Call(is_grad_enabled_.get()), on); }
+
+bool ModuleCalls::Report() {
+  const Interpreter& py = Py();
+  if (py.PyErr_ExceptionMatches(py.PyExc_Exception) == 0) return false;
+  Object *type = nullptr, *value = nullptr, *traceback = nullptr;
+  py.PyErr_Fetch(&type, &value, &traceback);
+  py.PyErr_NormalizeException(&type, &value, &traceback);
+  const Ref held_type = Ref::Own(type), error = Ref::Own(value), held_traceback = Ref::Own(traceback);
+  if (traceback != nullptr) (void)py.PyException_SetTraceback(value, traceback);
+  const Ref failed = Get(capture_.get(), names_.failed);
+  return failed && Call(failed.get(), value);
+}
+
+bool ModuleCalls::Record(Object* name, Object* stack, int flags,
+                         std::initializer_list<Object*> keys_and_values) {
+  const Interpreter& py = Py();
+  const Ref put = Get(capture_.get(), names_.put), number = NewNumber(flags);
+  if (!put || !number) return false;
+  std::vector<Object*> arguments = {name, stack, number.get()};
+  arguments.insert(arguments.end(), keys_and_values);
+  const auto count = static_cast<Size>(arguments.size());
+  if (put.get() == own_put_.get()) return static_cast<bool>(Ref::Own(Put(front_, arguments.data(), count)));
+  const Ref tuple = Ref::Own(py.PyTuple_New(count));
+  for (Size i = 0; tuple && i < count; ++i) {
+    if (py.PyTuple_SetItem(tuple.get(), i, Ref::Share(arguments[static_cast<std::size_t>(i)]).Release()) != 0)
+      return false;
+  }
+  return tuple && Ref::Own(py.PyObject_CallObject(put.get(), tuple.get()));
+}
+
+bool ModuleCalls::NoteParent(Object* name, Object* parent) {
+  const Ref micro_step = Get(capture_.get(), names_.micro_step);
+  if (!micro_step) return false;
+  if (micro_step.get() == None()) {
+    Object* const arguments[] = {name, parent};
+    return static_cast<bool>(Ref::Own(Parent(front_, arguments, 2)));
+  }
+  return static_cast<bool>(CallMethod(capture_.get(), names_.note_parent, name, parent));
+}
+
+bool ModuleCalls::IsPlainTensor(Object* value) const {
+  const Interpreter& py = Py();
+  const Ref type = Ref::Own(py.PyObject_Type(value));
+  for (Size i = 0; i < py.PyTuple_Size(tensor_types_.get()); ++i) {
+    if (py.PyTuple_GetItem(tensor_types_.get(), i) == type.get()) return true;
+  }
+  return false;
+}
+
+// Tensors of one byte an element have none, whatever they say.
+bool ModuleCalls::NeedsGradient(Object* tensor, bool& needs) const {
+  const Interpreter& py = Py();
+  if (!GetTruth(tensor, names_.requires_grad, needs)) return false;
+  if (!needs) return true;
+  const Ref dtype = Get(tensor, names_.dtype);
+  if (!dtype) return false;
+  Object* const known = py.PyDict_GetItem(dtypes_.get(), dtype.get());
+  needs = known == nullptr || py.PyLong_AsLongLong(py.PyTuple_GetItem(known, 1)) > 1;
+  return true;
+}
+
+// `module.inplace`, without the detour that modules make for what they do not have.
+bool ModuleCalls::ChangesInputs(Object* module, bool& changes) const {
+  const Interpreter& py = Py();
+  changes = false;
+  const Ref attributes = Get(module, names_.dict);
+  if (!attributes) return false;
+  if (Object* const own = py.PyDict_GetItem(attributes.get(), names_.inplace.get()); own != nullptr) {
+    changes = own == py._Py_TrueStruct;
+    return true;
+  }
+  const Ref type = Ref::Own(py.PyObject_Type(module));
+  if (py.PyObject_HasAttr(type.get(), names_.inplace.get()) == 0) return true;
+  const Ref inplace = Get(module, names_.inplace);
+  changes = inplace.get() == py._Py_TrueStruct;
+  return static_cast<bool>(inplace);
+}
+
+// ---- forward
+
+Ref ModuleCalls::Enter(Object* module, Object* module_name, Object* args, Object* kwargs) {
+  const Interpreter& py = Py();
+  const Quiet quiet(*this);
+  if (!quiet) return {};
+  const Ref call = Call(call_class_.get());
+  const Ref counters = Get(capture_.get(), names_.counters), epoch = Get(capture_.get(), names_.epoch);
+  if (!call || !counters || !epoch) return {};
+  const Ref counter = Ref::Own(py.PyObject_GetItem(counters.get(), module_name));
+  const Ref number = counter ? Ref::Own(py.PyIter_Next(counter.get())) : Ref();
+  const Ref name =
+      number ? Ref::Own(py.PyUnicode_FromFormat("%U.forward.%S", module_name, number.get())) : Ref();
+  if (!name || !Set(call.get(), names_.name, name.get()) ||
+      !Set(call.get(), names_.module_name, module_name) || !Set(call.get(), names_.number, number.get()) ||
+      !Set(call.get(), names_.epoch, epoch.get())) {
+    return {};
+  }
+  if (!Before(call.get(), name.get(), args, kwargs) && !Report()) return {};
+  Ref handed_on = Ref::Share(args);
+  bool watches = false;
+  if (takes_backward_ && !GradientsAreOn(watches)) return {};
+  if (watches && !WatchInputs(call.get(), module, args, handed_on) && !Report()) return {};
+  const Ref running = Get(local_.get(), names_.modules), stack = Get(call.get(), names_.stack);
+  if (!running || !stack || !Append(running.get(), name.get())) return {};
+  if (stack.get() != None()) {
+    const Ref boundary = NewTuple(py.PyEval_GetFrame(), stack.get());
+    const Ref boundaries = Get(local_.get(), names_.boundaries);
+    if (!boundary || !boundaries || !Append(boundaries.get(), boundary.get())) return {};
+  }
+  return NewTuple(call.get(), handed_on.get());
+}
+
+bool ModuleCalls::Before(Object* call, Object* name, Object* args, Object* kwargs) {
+  const Interpreter& py = Py();
+  bool is_kept = true;
+  if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.begin_module, name), is_kept)) {
+    return false;
+  }
+  // The innermost one; while a checkpoint repeats a part of the model, the backward that needs it.
+  const Ref modules = Get(local_.get(), names_.modules), backward = Get(local_.get(), names_.backward);
+  if (!modules || !backward) return false;
+  Object* parent = Last(modules.get());
+  if (parent == nullptr) parent = Last(backward.get());
+  if (parent != nullptr && !Set(call, names_.parent, parent)) return false;
+  if (!is_kept) return true;
+  if (!Set(call, names_.kept, py._Py_TrueStruct)) return false;
+  Ref stack = Ref::Share(None());
+  if (with_stacks_) {
+    const Ref boundaries = Get(local_.get(), names_.boundaries);
+    if (!boundaries) return false;
+    const Ref boundary = Ref::Share(Last(boundaries.get()));
+    // Without the frame that has called us.
+    stack = front_.stacks.Current(py.PyTuple_GetItem(boundary.get(), 0),
+                                  py.PyTuple_GetItem(boundary.get(), 1), 1);
+    if (!stack || !Set(call, names_.stack, stack.get())) return false;
+  }
+  return !forward_input_ ||
+         Record(name, stack.get(), 0, {names_.input_args.get(), args, names_.input_kwargs.get(), kwargs});
+}
+
+bool ModuleCalls::WatchInputs(Object* call, Object* module, Object* args, Ref& handed_on) {
+  const Interpreter& py = Py();
+  bool changes_inputs = false;
+  if (!ChangesInputs(module, changes_inputs)) return false;
+  if (changes_inputs && !Set(call, names_.changes_inputs, py._Py_TrueStruct)) return false;
+  const auto leave_it = [&] {
+    Ref other = CallMethod(backward_.get(), names_.watch_module_inputs, call, args);
+    if (other) handed_on = std::move(other);
+    return static_cast<bool>(handed_on) && py.PyErr_Occurred() == nullptr;
+  };
+  const Size count = py.PyTuple_Size(args);
+  Object* tensor = nullptr;
+  Size place = 0;
+  for (Size i = 0; i < count; ++i) {
+    Object* const item = py.PyTuple_GetItem(args, i);
+    if (item == None()) continue;
+    if (!IsPlainTensor(item)) {
+      const Ref type = Ref::Own(py.PyObject_Type(item));
+      if (type.get() == py.PyBool_Type || type.get() == py.PyLong_Type || type.get() == py.PyFloat_Type ||
+          type.get() == py.PyUnicode_Type) {
+        continue;
+      }
+      return leave_it();
+    }
+    bool needs = false;
+    if (!NeedsGradient(item, needs)) return false;
+    if (!needs) continue;
+    if (tensor != nullptr) return leave_it();
+    tensor = item;
+    place = i;
+  }
+  if (tensor == nullptr) return true;
+  const Ref layout = Get(tensor, names_.layout);
+  if (!layout) return false;
+  if (changes_inputs || layout.get() != strided_.get()) return leave_it();
+  bool is_view = false;
+  if (!ReadTruth(Call(is_view_.get(), tensor), is_view)) return false;
+  if (is_view) {  // later it can no longer be found out
+    const Ref source = Call(source_.get(), tensor);
+    const Ref sources = source ? NewTuple(source.get()) : Ref();
+    if (!sources || !Set(call, names_.sources, sources.get())) return false;
+  }
+  // An ordinary view: operators that work in place may change it, unlike what an autograd.Function returns.
+  const Ref view = Call(view_as_.get(), tensor, tensor);
+  if (!view) {
+    if (py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) == 0 &&
+        py.PyErr_ExceptionMatches(py.PyExc_TypeError) == 0) {
+      return false;
+    }
+    py.PyErr_Clear();
+    return true;
+  }
+  const Ref node = Get(view.get(), names_.grad_fn);
+  if (!node) return false;
+  if (node.get() == None()) return true;
+  const Ref hook = NewHook(Hook::kInputs, {call});
+  if (!hook || !CallMethod(node.get(), names_.register_hook, hook.get())) {
+    return false;
+  }
+  const Ref version = Get(view.get(), names_.version);
+  const Ref pair = version ? NewTuple(view.get(), version.get()) : Ref();
+  const Ref passed = pair ? NewTuple(pair.get()) : Ref();
+  if (!passed || !Set(call, names_.passed, passed.get()) || !Set(call, names_.node, node.get()) ||
+      !Set(call, names_.inputs, py._Py_TrueStruct)) {
+    return false;
+  }
+  Ref changed = Ref::Own(py.PyTuple_New(count));
+  for (Size i = 0; changed && i < count; ++i) {
+    Object* const item = i == place ? view.get() : py.PyTuple_GetItem(args, i);
+    if (py.PyTuple_SetItem(changed.get(), i, Ref::Share(item).Release()) != 0) return false;
+  }
+  if (!changed) return false;
+  handed_on = std::move(changed);
+  return true;
+}
+
+bool ModuleCalls::TakeOff(Object* call) {
+  const Interpreter& py = Py();
+  const Ref name = Get(call, names_.name), stack = Get(call, names_.stack);
+  const Ref modules = Get(local_.get(), names_.modules), boundaries = Get(local_.get(), names_.boundaries);
+  if (!name || !stack || !modules || !boundaries || !Remove(modules.get(), name.get())) return false;
+  const Size last = py.PyList_Size(boundaries.get()) - 1;
+  if (stack.get() == None() || last < 1) return true;
+  Object* const boundary = py.PyList_GetItem(boundaries.get(), last);
+  if (py.PyTuple_GetItem(boundary, 1) != stack.get()) return true;
+  return py.PyList_SetSlice(boundaries.get(), last, last + 1, nullptr) == 0;
+}
+
+bool ModuleCalls::Abandon(Object* call, Object* module, bool wants_record) {
+  const Quiet quiet(*this);
+  if (!quiet || !TakeOff(call) || !Set(call, names_.passed, empty_tuple_.get()) ||
+      !Set(call, names_.node, None())) {
+    return false;
+  }
+  return !wants_record || After(call, module, None()) || Report();
+}
+
+Ref ModuleCalls::Leave(Object* call, Object* module, Object* result) {
+  const Quiet quiet(*this);
+  if (!quiet || !TakeOff(call)) return {};
+  if (!After(call, module, result) && !Report()) return {};
+  Ref handed_on = Ref::Share(result);
+  bool watches = false;
+  if (!GradientsAreOn(watches)) return {};
+  if (!watches) return handed_on;
+  if (takes_backward_ && !WatchOutputs(call, result, handed_on) && !Report()) return {};
+  if (parameter_gradients_ && !WatchParameters(call, module) && !Report()) return {};
+  return handed_on;
+}
+
+bool ModuleCalls::After(Object* call, Object* module, Object* result) {
+  const Interpreter& py = Py();
+  const Ref name = Get(call, names_.name), parent = Get(call, names_.parent);
+  bool is_kept = false;
+  if (!name || !parent || !GetTruth(call, names_.kept, is_kept)) return false;
+  if (is_kept && forward_output_) {
+    const Ref all = Get(module, names_.module_parameters);
+    const Ref items = all ? Ref::Own(py.PyDict_Items(all.get())) : Ref();
+    const Ref own = items ? Ref::Own(py.PyDict_New()) : Ref();
+    if (!own) return false;
+    for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
+      Object* const item = py.PyList_GetItem(items.get(), i);
+      Object* const parameter = py.PyTuple_GetItem(item, 1);
+      if (parameter != None() && py.PyDict_SetItem(own.get(), py.PyTuple_GetItem(item, 0), parameter) != 0) {
+        return false;
+      }
+    }
+    const Ref output =
+        Ref::Own(IsPlainTensor(result) ? py.PyTuple_Pack(1, result)
+                                       : py.PyObject_CallFunctionObjArgs(as_tuple_.get(), result, nullptr));
+    const Ref stack = Get(call, names_.stack);
+    if (!output || !stack ||
+        !Record(name.get(), forward_input_ ? None() : stack.get(), kFinish | kMoveToEnd,
+                {names_.output.get(), output.get(), names_.parameters.get(), own.get()})) {
+      return false;
+    }
+  } else if (is_kept && forward_input_ && !Record(name.get(), None(), kFinish, {})) {
+    return false;
+  }
+  if (!passes_all_ && !CallMethod(filter_.get(), names_.end_module, name.get())) {
+    return false;
+  }
+  return !with_construct_ || NoteParent(name.get(), parent.get());
+}
+
+}  // namespace vernier::python

@@ -1,0 +1,135 @@
+// Calls of modules from their inputs to the gradients of their inputs and parameters. What is usual is done
+// here; a module that works in place, several tensors that need gradients, sparse ones and the like are left
+// to backward.py.
+//
+// A call is an object of Python (ModuleCall of capture.py), and what hangs on tensors is a function whose
+// `__self__` is a tuple: so the interpreter's garbage collector sees every ring that they make with the
+// graph.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+
+#include "front/interpreter.h"
+
+namespace vernier::python {
+
+struct Front;
+
+// Attributes, and fields of records.
+// clang-format off
+#define VN_NAMES_OF_MODULE_CALLS(F)                                                                   \
+  F(name, "name") F(module_name, "module_name") F(number, "number") F(epoch, "epoch") F(kept, "kept") \
+  F(kept_backward, "kept_backward") F(parent, "parent") F(stack, "stack") F(inputs, "inputs")         \
+  F(sources, "sources") F(passed, "passed") F(node, "node") F(num_outputs, "num_outputs")             \
+  F(arrived, "arrived") F(rerouted, "rerouted") F(backward_done, "backward_done")                     \
+  F(backward_name, "backward_name") F(changes_inputs, "changes_inputs") F(modules, "modules")         \
+  F(backward, "backward") F(boundaries, "boundaries") F(depth, "depth") F(counters, "counters")       \
+  F(micro_step, "micro_step") F(failed, "failed") F(put, "put") F(note_parent, "note_parent")         \
+  F(begin_module, "begin_module") F(end_module, "end_module") F(keeps_quietly, "keeps_quietly")       \
+  F(watch_module_inputs, "watch_module_inputs") F(watch_module_output, "watch_module_output")         \
+  F(watch_parameter, "watch_parameter") F(requires_grad, "requires_grad") F(dtype, "dtype")           \
+  F(layout, "layout") F(grad_fn, "grad_fn") F(grad, "grad") F(main_grad, "main_grad")                 \
+  F(is_leaf, "is_leaf") F(version, "_version") F(tensor_hooks, "_backward_hooks")                     \
+  F(parameter_hooks, "_post_accumulate_grad_hooks") F(register_hook_dict, "_register_hook_dict")      \
+  F(register_hook, "register_hook") F(dict, "__dict__") F(self, "__self__") F(enter, "__enter__")     \
+  F(exit, "__exit__") F(inplace, "inplace") F(module_parameters, "_parameters")                       \
+  F(input_args, "input_args") F(input_kwargs, "input_kwargs") F(input, "input") F(output, "output")   \
+  F(parameters, "parameters")
+// clang-format on
+
+// Calls that give a bool, and an empty Ref, leave a Python exception. REQUIRES: the GIL is held.
+class ModuleCalls {
+ public:
+  // `capture` has the attributes that are read in module_calls.cc, and so has `settings`. Null: a Python
+  // exception says why.
+  static std::unique_ptr<ModuleCalls> Create(Front& front, Object* capture, Object* settings);
+
+  // (call, arguments to hand on)
+  Ref Enter(Object* module, Object* module_name, Object* args, Object* kwargs);
+  // The result to hand on.
+  Ref Leave(Object* call, Object* module, Object* result);
+  // The module has raised; `wants_record`: it has done all the same what was wanted of it.
+  bool Abandon(Object* call, Object* module, bool wants_record);
+
+  // For backward.py.
+  bool WatchOutput(Object* tensor, Object* call, Object* position);
+  bool OutputsArrived(Object* call);
+  bool InputsDone(Object* call, Object* gradients);
+
+ private:
+  // Nothing that is done to tensors meanwhile is recorded.
+  class Quiet {
+   public:
+    explicit Quiet(const ModuleCalls& calls);
+    ~Quiet();
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+
+    explicit operator bool() const { return static_cast<bool>(guard_); }  // false: a Python exception
+
+   private:
+    const ModuleCalls& calls_;
+    Ref depth_, guard_;
+  };
+  struct Names {
+#define VN_MEMBER(member, text) Ref member;
+    VN_NAMES_OF_MODULE_CALLS(VN_MEMBER)
+#undef VN_MEMBER
+  };
+  enum class Hook { kOutput, kInputs, kParameter };
+
+  explicit ModuleCalls(Front& front) : front_(front) {}
+  bool Read(Object* capture, Object* settings);
+
+  static Object* OutputHook(Object* self, Object* const* arguments, Size count) noexcept;
+  static Object* InputsHook(Object* self, Object* const* arguments, Size count) noexcept;
+  static Object* ParameterHook(Object* self, Object* const* arguments, Size count) noexcept;
+  template <bool (ModuleCalls::*Fire)(Object* self, Object* last)>
+  static Object* RunHook(Object* self, Object* const* arguments, Size count) noexcept;
+  bool GradientArrived(Object* self, Object* gradient);
+  bool InputGradientsArrived(Object* self, Object* gradients);
+  bool ParameterGradientArrived(Object* self, Object* last);
+
+  bool Before(Object* call, Object* name, Object* args, Object* kwargs);
+  bool After(Object* call, Object* module, Object* result);
+  bool TakeOff(Object* call);
+  bool WatchInputs(Object* call, Object* module, Object* args, Ref& handed_on);
+  bool WatchOutputs(Object* call, Object* result, Ref& handed_on);
+  bool WatchParameters(Object* call, Object* module);
+  bool WatchParameter(Object* module_name, Object* name, Object* parameter);
+  bool Finish(Object* call, Object* gradients);
+
+  // REQUIRES: an exception is set. True when it is one of ours and was reported, and the model goes on.
+  bool Report();
+  bool Record(Object* name, Object* stack, int flags, std::initializer_list<Object*> keys_and_values);
+  bool NoteParent(Object* name, Object* parent);
+  bool AddHook(Object* hooks, Object* key, Object* hook);
+  Ref NewHook(Hook kind, std::initializer_list<Object*> rest) const;
+  bool IsPlainTensor(Object* value) const;
+  bool NeedsGradient(Object* tensor, bool& needs) const;  // of a plain one
+  bool ChangesInputs(Object* module, bool& changes) const;
+  bool IsDone(Object* call, bool& is_done) const;
+  Ref BackwardName(Object* call);
+
+  Ref Get(Object* object, const Ref& name) const;
+  bool Set(Object* object, const Ref& name, Object* value) const;
+  bool GetTruth(Object* object, const Ref& name, bool& into) const;
+  bool GradientsAreOn(bool& on) const;
+
+  Front& front_;
+  Names names_;
+  // Of the capture.
+  Ref capture_, local_, filter_, backward_;
+  bool passes_all_ = false, with_stacks_ = false, with_construct_ = false, forward_input_ = false,
+       forward_output_ = false, takes_backward_ = false, backward_input_ = false, backward_output_ = false,
+       parameter_gradients_ = false;
+  // Of the settings.
+  Ref call_class_, no_torch_function_, is_grad_enabled_, view_as_, is_view_, source_, as_tuple_,
+      ordered_dict_, tensor_types_, parameter_type_, dtypes_, strided_, own_put_, key_, hooked_, parameters_,
+      firings_;
+  bool has_post_accumulate_ = false;
+  Ref one_, empty_tuple_;
+};
+
+}  // namespace vernier::python

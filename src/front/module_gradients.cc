@@ -1,0 +1,363 @@
+#include <cstdint>
+
+#include "front/front.h"
+#include "front/module_calls.h"
+#include "front/objects.h"
+
+namespace vernier::python {
+namespace {
+
+// What hooks have for their `__self__`: the capsule, then
+constexpr Size kWatchers = 1, kWatchedVersion = 2;  // [(call, position), ...], the tensor's version
+constexpr Size kCall = 1;
+constexpr Size kModuleName = 1, kParameterName = 2, kParameter = 3, kFiring = 4;
+// Of a module's parameters in this step: the one that fires first, how often it did, how many are to come
+// until all have, how many are watched, and the step.
+constexpr Size kFirst = 0, kCount = 1, kWaiting = 2, kNumWatched = 3, kEpoch = 4;
+
+}  // namespace
+
+// ---- hooks
+
+Ref ModuleCalls::NewHook(Hook kind, std::initializer_list<Object*> rest) const {
+  static MethodDef methods[] = {{"output_gradient", OutputHook, kFastCall, nullptr},
+                                {"input_gradient", InputsHook, kFastCall, nullptr},
+                                {"parameter_gradient", ParameterHook, kFastCall, nullptr}};
+  const Interpreter& py = Py();
+  const Ref self = Ref::Own(py.PyTuple_New(1 + static_cast<Size>(rest.size())));
+  if (!self || py.PyTuple_SetItem(self.get(), 0, Ref::Share(front_.capsule).Release()) != 0) return {};
+  Size at = 1;
+  for (Object* const item : rest) {
+    if (py.PyTuple_SetItem(self.get(), at++, Ref::Share(item).Release()) != 0) return {};
+  }
+  return Ref::Own(py.PyCFunction_NewEx(&methods[static_cast<int>(kind)], self.get(), nullptr));
+}
+
+bool ModuleCalls::AddHook(Object* hooks, Object* key, Object* hook) {
+  const Interpreter& py = Py();
+  if (py.PyObject_SetItem(hooks, key, hook) != 0) return false;
+  const Ref reference = Ref::Own(py.PyWeakref_NewRef(hooks, nullptr));
+  const Ref pair = reference ? NewTuple(reference.get(), key) : Ref();
+  return pair && Append(hooked_.get(), pair.get());
+}
+
+// A hook outlives the recorder when the graph does; it is then deaf. The last of its arguments is the
+// gradient of a tensor, those of a node's outputs, or a parameter.
+template <bool (ModuleCalls::*Fire)(Object* self, Object* last)>
+Object* ModuleCalls::RunHook(Object* self, Object* const* arguments, Size count) noexcept {
+  return WithoutThrowing([&]() -> Object* {
+    const Interpreter& py = Py();
+    Object* const capsule = py.PyTuple_GetItem(self, 0);
+    auto* const front = static_cast<Front*>(py.PyCapsule_GetPointer(capsule, kCapsuleName));
+    if (front == nullptr) return nullptr;
+    const InFlight in_flight(*front);
+    if (front->closed || front->modules == nullptr || count < 1) return NewNone();
+    ModuleCalls& calls = *front->modules;
+    const Quiet quiet(calls);
+    const bool done = quiet && (calls.*Fire)(self, arguments[count - 1]);
+    return done || calls.Report() ? NewNone() : nullptr;
+  });
+}
+
+Object* ModuleCalls::OutputHook(Object* self, Object* const* arguments, Size count) noexcept {
+  return RunHook<&ModuleCalls::GradientArrived>(self, arguments, count);
+}
+Object* ModuleCalls::InputsHook(Object* self, Object* const* arguments, Size count) noexcept {
+  return RunHook<&ModuleCalls::InputGradientsArrived>(self, arguments, count);
+}
+Object* ModuleCalls::ParameterHook(Object* self, Object* const* arguments, Size count) noexcept {
+  return RunHook<&ModuleCalls::ParameterGradientArrived>(self, arguments, count);
+}
+
+// ---- gradients
+
+bool ModuleCalls::WatchOutputs(Object* call, Object* result, Ref& handed_on) {
+  const Interpreter& py = Py();
+  const Ref passed = Get(call, names_.passed);
+  if (!passed) return false;
+  bool is_usual = IsPlainTensor(result);
+  for (Size i = 0; is_usual && i < py.PyTuple_Size(passed.get()); ++i) {
+    Object* const pair = py.PyTuple_GetItem(passed.get(), i);
+    const Ref version = Get(py.PyTuple_GetItem(pair, 0), names_.version);
+    std::int64_t then = 0, now = 0;
+    if (!version || !ReadNumber(version.get(), now) || !ReadNumber(py.PyTuple_GetItem(pair, 1), then))
+      return false;
+    is_usual = then == now;
+  }
+  if (!is_usual) {
+    Ref other = CallMethod(backward_.get(), names_.watch_module_output, call, result);
+    if (!other) return false;
+    handed_on = std::move(other);
+    return true;
+  }
+  bool needs = false;
+  if (!Set(call, names_.passed, empty_tuple_.get()) || !Set(call, names_.node, None()) ||
+      !NeedsGradient(result, needs)) {
+    return false;
+  }
+  if (!needs) return true;
+  const Ref zero = NewNumber(0);
+  return zero && Set(call, names_.num_outputs, one_.get()) && WatchOutput(result, call, zero.get());
+}
+
+// One hook for each tensor: when several modules return the same one, the outermost is told first.
+bool ModuleCalls::WatchOutput(Object* tensor, Object* call, Object* position) {
+  const Interpreter& py = Py();
+  const Ref watcher = NewTuple(call, position);
+  const Ref version = Get(tensor, names_.version);
+  Ref hooks = Get(tensor, names_.tensor_hooks);
+  std::int64_t now = 0;
+  if (!watcher || !version || !hooks || !ReadNumber(version.get(), now)) return false;
+  if (hooks.get() == None()) {
+    hooks = Call(ordered_dict_.get());
+    const Ref node = Get(tensor, names_.grad_fn);
+    if (!hooks || !node || !Set(tensor, names_.tensor_hooks, hooks.get())) return false;
+    if (node.get() != None() && !CallMethod(node.get(), names_.register_hook_dict, tensor)) {
+      return false;
+    }
+  } else if (Object* const known = py.PyDict_GetItem(hooks.get(), key_.get()); known != nullptr) {
+    const Ref self = Get(known, names_.self);
+    Object* const watched = self ? py.PyTuple_GetItem(self.get(), kWatchedVersion) : nullptr;
+    std::int64_t then = 0;
+    if (watched == nullptr || !ReadNumber(watched, then)) return false;
+    if (then == now) return Append(py.PyTuple_GetItem(self.get(), kWatchers), watcher.get());
+    // Of the value before it was changed in place: stays under another key.
+    const Ref old_key = NewTuple(key_.get(), watched);
+    if (!old_key || !AddHook(hooks.get(), old_key.get(), known)) return false;
+  }
+  const Ref watchers = Ref::Own(py.PyList_New(0));
+  if (!watchers || !Append(watchers.get(), watcher.get())) return false;
+  const Ref hook = NewHook(Hook::kOutput, {watchers.get(), version.get()});
+  return hook && AddHook(hooks.get(), key_.get(), hook.get());
+}
+
+bool ModuleCalls::GradientArrived(Object* self, Object* gradient) {
+  const Interpreter& py = Py();
+  Object* const watchers = py.PyTuple_GetItem(self, kWatchers);
+  for (Size i = py.PyList_Size(watchers) - 1; i >= 0; --i) {
+    const Ref watcher = Ref::Share(py.PyList_GetItem(watchers, i));
+    Object* const call = py.PyTuple_GetItem(watcher.get(), 0);
+    Ref arrived = Get(call, names_.arrived);
+    if (!arrived) return false;
+    if (arrived.get() == None()) {
+      arrived = Ref::Own(py.PyDict_New());
+      if (!arrived || !Set(call, names_.arrived, arrived.get())) return false;
+    }
+    if (py.PyDict_SetItem(arrived.get(), py.PyTuple_GetItem(watcher.get(), 1), gradient) != 0) return false;
+    if (py.PyDict_Size(arrived.get()) == 1 && !OutputsArrived(call)) return false;
+  }
+  return true;
+}
+
+// So that a second backward through the same graph records nothing new, nor one in a later step.
+bool ModuleCalls::IsDone(Object* call, bool& is_done) const {
+  if (!GetTruth(call, names_.backward_done, is_done)) return false;
+  if (is_done) return true;
+  const Ref then = Get(call, names_.epoch), now = Get(capture_.get(), names_.epoch);
+  std::int64_t then_number = 0, now_number = 0;
+  if (!then || !now || !ReadNumber(then.get(), then_number) || !ReadNumber(now.get(), now_number))
+    return false;
+  is_done = then_number != now_number;
+  return true;
+}
+
+Ref ModuleCalls::BackwardName(Object* call) {
+  Ref known = Get(call, names_.backward_name);
+  if (!known || known.get() != None()) return known;
+  const Ref module_name = Get(call, names_.module_name), number = Get(call, names_.number);
+  if (!module_name || !number) return {};
+  known = Ref::Own(Py().PyUnicode_FromFormat("%U.backward.%S", module_name.get(), number.get()));
+  if (known && !Set(call, names_.backward_name, known.get())) return {};
+  return known;
+}
+
+bool ModuleCalls::OutputsArrived(Object* call) {
+  bool is_done = false, is_kept = true, has_inputs = false;
+  if (!IsDone(call, is_done)) return false;
+  if (is_done) return true;
+  const Ref name = BackwardName(call), opened = Get(local_.get(), names_.backward);
+  if (!name || !opened || !GetTruth(call, names_.inputs, has_inputs)) return false;
+  if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.begin_module, name.get()), is_kept)) {
+    return false;
+  }
+  if (!Set(call, names_.kept_backward, Truth(is_kept))) return false;
+  if (with_construct_) {
+    Object* const parent = Last(opened.get());
+    if (!NoteParent(name.get(), parent == nullptr ? None() : parent)) return false;
+  }
+  return has_inputs ? Append(opened.get(), name.get()) : Finish(call, empty_tuple_.get());
+}
+
+bool ModuleCalls::InputGradientsArrived(Object* self, Object* gradients) {
+  Object* const call = Py().PyTuple_GetItem(self, kCall);
+  bool is_rerouted = false;
+  if (!GetTruth(call, names_.rerouted, is_rerouted)) return false;
+  return is_rerouted || InputsDone(call, gradients);
+}
+
+bool ModuleCalls::InputsDone(Object* call, Object* gradients) {
+  bool is_done = false;
+  if (!IsDone(call, is_done)) return false;
+  if (is_done) return true;
+  const Ref name = BackwardName(call), opened = Get(local_.get(), names_.backward);
+  return name && opened && Remove(opened.get(), name.get()) && Finish(call, gradients);
+}
+
+bool ModuleCalls::Finish(Object* call, Object* gradients) {
+  const Interpreter& py = Py();
+  bool is_kept = false;
+  const Ref name = BackwardName(call);
+  if (!name || !Set(call, names_.backward_done, py._Py_TrueStruct) ||
+      !GetTruth(call, names_.kept_backward, is_kept)) {
+    return false;
+  }
+  if (is_kept && (backward_input_ || backward_output_)) {
+    const Ref count = Get(call, names_.num_outputs), arrived = Get(call, names_.arrived);
+    const Ref of_outputs = Ref::Own(py.PyList_New(0));
+    std::int64_t num_outputs = 0;
+    if (!count || !arrived || !of_outputs || !ReadNumber(count.get(), num_outputs)) return false;
+    for (std::int64_t i = 0; i < num_outputs; ++i) {
+      const Ref position = NewNumber(i);
+      Object* const gradient =
+          arrived.get() == None() || !position ? nullptr : py.PyDict_GetItem(arrived.get(), position.get());
+      if (!position || !Append(of_outputs.get(), gradient == nullptr ? None() : gradient)) return false;
+    }
+    Object *const input = names_.input.get(), *const output = names_.output.get();
+    const bool done = !backward_output_ ? Record(name.get(), None(), kFinish, {input, of_outputs.get()})
+                      : !backward_input_
+                          ? Record(name.get(), None(), kFinish, {output, gradients})
+                          : Record(name.get(), None(), kFinish, {input, of_outputs.get(), output, gradients});
+    if (!done) return false;
+  }
+  if (!passes_all_ && !CallMethod(filter_.get(), names_.end_module, name.get())) {
+    return false;
+  }
+  const Ref nothing = Ref::Own(py.PyDict_New());
+  return nothing && Set(call, names_.arrived, nothing.get()) &&
+         Set(call, names_.inputs, py._Py_FalseStruct) && Set(call, names_.sources, empty_tuple_.get());
+}
+
+// ---- parameters
+
+bool ModuleCalls::WatchParameters(Object* call, Object* module) {
+  const Interpreter& py = Py();
+  const Ref all = Get(module, names_.module_parameters), module_name = Get(call, names_.module_name);
+  if (!all || !module_name) return false;
+  if (py.PyDict_Size(all.get()) == 0) return true;
+  const Ref items = Ref::Own(py.PyDict_Items(all.get()));
+  if (!items) return false;
+  for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
+    Object* const item = py.PyList_GetItem(items.get(), i);
+    Object* const parameter = py.PyTuple_GetItem(item, 1);
+    if (parameter == None()) continue;
+    const Ref identity = NewNumber(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(parameter)));
+    const Ref key = identity ? NewTuple(identity.get(), module_name.get()) : Ref();
+    if (!key) return false;
+    bool needs = false;
+    if (py.PyDict_GetItem(parameters_.get(), key.get()) != nullptr) continue;
+    if (!GetTruth(parameter, names_.requires_grad, needs)) return false;
+    if (!needs) continue;
+    if (!WatchParameter(module_name.get(), py.PyTuple_GetItem(item, 0), parameter)) return false;
+  }
+  return true;
+}
+
+bool ModuleCalls::WatchParameter(Object* module_name, Object* name, Object* parameter) {
+  const Interpreter& py = Py();
+  Ref firing = Ref::Share(py.PyDict_GetItem(firings_.get(), module_name));
+  if (!firing) {
+    firing = Ref::Own(py.PyList_New(0));
+    const Ref before_first = NewNumber(-1), zero = NewNumber(0), epoch = Get(capture_.get(), names_.epoch);
+    if (!firing || !before_first || !zero || !epoch) return false;
+    for (Object* const item : {None(), before_first.get(), zero.get(), zero.get(), epoch.get()}) {
+      if (!Append(firing.get(), item)) return false;
+    }
+    if (py.PyDict_SetItem(firings_.get(), module_name, firing.get()) != 0) return false;
+  }
+  const Ref hook = NewHook(Hook::kParameter, {module_name, name, parameter, firing.get()});
+  if (!hook) return false;
+  const Ref identity = NewNumber(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(parameter)));
+  const Ref key = identity ? NewTuple(identity.get(), module_name) : Ref();
+  const Ref type = Ref::Own(py.PyObject_Type(parameter));
+  bool is_usual = has_post_accumulate_ && type.get() == parameter_type_.get();
+  if (!key || (is_usual && !GetTruth(parameter, names_.is_leaf, is_usual))) return false;
+  if (is_usual) {
+    // Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
+    const Ref attributes = Get(parameter, names_.dict);
+    if (!attributes) return false;
+    is_usual = py.PyDict_GetItem(attributes.get(), names_.main_grad.get()) == nullptr;
+  }
+  bool is_watched = true;
+  if (is_usual) {
+    Ref hooks = Get(parameter, names_.parameter_hooks);
+    if (!hooks) return false;
+    if (hooks.get() == None()) {
+      hooks = Call(ordered_dict_.get());
+      if (!hooks || !Set(parameter, names_.parameter_hooks, hooks.get())) return false;
+    }
+    // A module may be known by two names.
+    const Ref hook_key = NewTuple(key_.get(), module_name);
+    if (!hook_key || !AddHook(hooks.get(), hook_key.get(), hook.get()) ||
+        py.PyDict_SetItem(parameters_.get(), key.get(), parameter) != 0) {
+      return false;
+    }
+  } else if (!ReadTruth(CallMethod(backward_.get(), names_.watch_parameter, key.get(), parameter, hook.get()),
+                        is_watched)) {
+    return false;
+  }
+  if (!is_watched) return true;
+  std::int64_t num_watched = 0;
+  if (!ReadNumber(py.PyList_GetItem(firing.get(), kNumWatched), num_watched)) return false;
+  return py.PyList_SetItem(firing.get(), kNumWatched, NewNumber(num_watched + 1).Release()) == 0;
+}
+
+// On the nodes of old torch versions it is not called with the parameter.
+bool ModuleCalls::ParameterGradientArrived(Object* self, Object*) {
+  const Interpreter& py = Py();
+  Object *const module_name = py.PyTuple_GetItem(self, kModuleName),
+                *const name = py.PyTuple_GetItem(self, kParameterName),
+                *const parameter = py.PyTuple_GetItem(self, kParameter),
+                *const firing = py.PyTuple_GetItem(self, kFiring);
+  const Ref epoch = Get(capture_.get(), names_.epoch);
+  std::int64_t then = 0, now = 0;
+  if (!ReadNumber(py.PyList_GetItem(firing, kEpoch), then) || !ReadNumber(epoch, now)) return false;
+  if (then != now) return true;  // in a forked child
+  const Ref attributes = Get(parameter, names_.dict);
+  if (!attributes) return false;
+  Ref gradient = Ref::Share(py.PyDict_GetItem(attributes.get(), names_.main_grad.get()));
+  if (!gradient || gradient.get() == None()) gradient = Get(parameter, names_.grad);
+  if (!gradient) return false;
+  if (gradient.get() == None()) return true;
+  std::int64_t count = 0, waiting = 0, num_watched = 0;
+  if (!ReadNumber(py.PyList_GetItem(firing, kCount), count) ||
+      !ReadNumber(py.PyList_GetItem(firing, kWaiting), waiting) ||
+      !ReadNumber(py.PyList_GetItem(firing, kNumWatched), num_watched)) {
+    return false;
+  }
+  if (py.PyList_GetItem(firing, kFirst) == None() &&
+      py.PyList_SetItem(firing, kFirst, Ref::Share(name).Release()) != 0) {
+    return false;
+  }
+  if (py.PyList_GetItem(firing, kFirst) == name) {
+    ++count;
+    waiting = num_watched;
+  }
+  --waiting;
+  if (py.PyList_SetItem(firing, kCount, NewNumber(count).Release()) != 0 ||
+      py.PyList_SetItem(firing, kWaiting, NewNumber(waiting).Release()) != 0) {
+    return false;
+  }
+  const Ref number = NewNumber(count);
+  const Ref record =
+      number ? Ref::Own(py.PyUnicode_FromFormat("%U.parameters_grad.%S", module_name, number.get())) : Ref();
+  if (!record) return false;
+  bool is_kept = true;
+  if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.keeps_quietly, record.get()), is_kept)) {
+    return false;
+  }
+  if (!is_kept) return true;
+  const Ref value = NewTuple(gradient.get());
+  return value && Record(record.get(), None(), waiting <= 0 ? int{kFinish} : 0, {name, value.get()});
+}
+
+}  // namespace vernier::python
