@@ -25,15 +25,18 @@ constexpr std::uint32_t kStoreAll = 1 << 16;
 // They may have been written to in a way that moves no version.
 constexpr std::uint32_t kChanged = 1 << 17;
 
-// Runs Fn(front, arguments, count) as a function of Python.
-template <Object* (*Fn)(Front&, Object* const*, Size)>
+using Handler = Object* (*)(Front& front, Object* const* arguments, Size count);
+
+Object* SayClosed(Front&, Object* const*, Size) { return WrongCall("the recorder is closed"); }
+
+// Runs Fn(front, arguments, count) as a function of Python, or AfterClose.
+template <Handler Fn, Handler AfterClose = SayClosed>
 Object* Guarded(Object* self, Object* const* arguments, Size count) noexcept {
   return WithoutThrowing([&]() -> Object* {
     auto* const front = static_cast<Front*>(Py().PyCapsule_GetPointer(self, kCapsuleName));
     if (front == nullptr) return nullptr;
     const InFlight in_flight(*front);
-    if (front->closed) return WrongCall("the recorder is closed");
-    return Fn(*front, arguments, count);
+    return (front->closed ? AfterClose : Fn)(*front, arguments, count);
   });
 }
 
@@ -216,9 +219,15 @@ Object* Modules(Front& front, Object* const* arguments, Size count) {
   return front.modules == nullptr ? nullptr : NewNone();
 }
 
+// These three stand between a model and its modules: when another thread has closed the recorder, the model
+// goes on as if we were not there.
 Object* Enter(Front& front, Object* const* arguments, Size count) {
   if (count != 4) return WrongCall("enter(module, name, args, kwargs)");
   return front.modules->Enter(arguments[0], arguments[1], arguments[2], arguments[3]).Release();
+}
+
+Object* EnterUnseen(Front&, Object* const* arguments, Size) {
+  return NewTuple(None(), arguments[2]).Release();
 }
 
 Object* Leave(Front& front, Object* const* arguments, Size count) {
@@ -226,11 +235,15 @@ Object* Leave(Front& front, Object* const* arguments, Size count) {
   return front.modules->Leave(arguments[0], arguments[1], arguments[2]).Release();
 }
 
+Object* LeaveUnseen(Front&, Object* const* arguments, Size) { return Ref::Share(arguments[2]).Release(); }
+
 Object* Abandon(Front& front, Object* const* arguments, Size count) {
   if (count != 3) return WrongCall("abandon(call, module, wants_record)");
   const bool wants_record = arguments[2] == Py()._Py_TrueStruct;
   return front.modules->Abandon(arguments[0], arguments[1], wants_record) ? NewNone() : nullptr;
 }
+
+Object* AbandonUnseen(Front&, Object* const*, Size) { return NewNone(); }
 
 Object* WatchOutput(Front& front, Object* const* arguments, Size count) {
   if (count != 3) return WrongCall("watch_output(tensor, call, position)");
@@ -279,9 +292,9 @@ MethodDef g_functions[] = {{"put", Guarded<Put>, kFastCall, nullptr},
                            {"forget", Guarded<Forget>, kFastCall, nullptr},
                            {"stack", Guarded<Stack>, kFastCall, nullptr},
                            {"modules", Guarded<Modules>, kFastCall, nullptr},
-                           {"enter", Guarded<Enter>, kFastCall, nullptr},
-                           {"leave", Guarded<Leave>, kFastCall, nullptr},
-                           {"abandon", Guarded<Abandon>, kFastCall, nullptr},
+                           {"enter", Guarded<Enter, EnterUnseen>, kFastCall, nullptr},
+                           {"leave", Guarded<Leave, LeaveUnseen>, kFastCall, nullptr},
+                           {"abandon", Guarded<Abandon, AbandonUnseen>, kFastCall, nullptr},
                            {"watch_output", Guarded<WatchOutput>, kFastCall, nullptr},
                            {"outputs_arrived", Guarded<OutputsArrived>, kFastCall, nullptr},
                            {"inputs_done", Guarded<InputsDone>, kFastCall, nullptr},

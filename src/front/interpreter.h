@@ -38,6 +38,7 @@ inline constexpr int kFastCall = 0x80;  // METH_FASTCALL
   F(Object*, PyObject_CallMethodObjArgs, (Object*, Object* name, ...))             \
   F(Object*, PyObject_GetItem, (Object*, Object* key))                             \
   F(int, PyObject_SetItem, (Object*, Object* key, Object* value))                  \
+  F(int, PyObject_DelItem, (Object*, Object* key))                                 \
   F(Object*, PyIter_Next, (Object*))                                               \
   F(Size, PyTuple_Size, (Object*))                                                 \
   F(Object*, PyTuple_New, (Size))                                                  \

@@ -40,7 +40,8 @@ bool ModuleCalls::Read(Object* capture, Object* settings) {
   const Named of_settings[] = {{call_class_, "call_class"},
                                {no_torch_function_, "no_torch_function"},
                                {is_grad_enabled_, "is_grad_enabled"},
-                               {view_as_, "view_as"},
+                               {get_item_, "get_item"},
+                               {ellipsis_, "ellipsis"},
                                {is_view_, "is_view"},
                                {source_, "source"},
                                {as_tuple_, "as_tuple"},
@@ -51,8 +52,9 @@ bool ModuleCalls::Read(Object* capture, Object* settings) {
                                {strided_, "strided"},
                                {own_put_, "own_put"},
                                {key_, "key"},
+                               {input_key_, "input_key"},
                                {hooked_, "hooked"},
-                               {parameters_, "parameters"},
+                               {watched_parameters_, "watched_parameters"},
                                {firings_, "firings"}};
   const struct {
     bool& flag;
@@ -283,7 +285,7 @@ bool ModuleCalls::WatchInputs(Object* call, Object* module, Object* args, Ref& h
     if (!sources || !Set(call, names_.sources, sources.get())) return false;
   }
   // An ordinary view: operators that work in place may change it, unlike what an autograd.Function returns.
-  const Ref view = Call(view_as_.get(), tensor, tensor);
+  const Ref view = Call(get_item_.get(), tensor, ellipsis_.get());
   if (!view) {
     if (py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) == 0 &&
         py.PyErr_ExceptionMatches(py.PyExc_TypeError) == 0) {
@@ -295,10 +297,8 @@ bool ModuleCalls::WatchInputs(Object* call, Object* module, Object* args, Ref& h
   const Ref node = Get(view.get(), names_.grad_fn);
   if (!node) return false;
   if (node.get() == None()) return true;
-  const Ref hook = NewHook(Hook::kInputs, {call});
-  if (!hook || !CallMethod(node.get(), names_.register_hook, hook.get())) {
-    return false;
-  }
+  const Ref hooks = NewHooks(view.get(), node.get()), hook = NewHook(Hook::kInput, {call});
+  if (!hooks || !hook || py.PyObject_SetItem(hooks.get(), input_key_.get(), hook.get()) != 0) return false;
   const Ref version = Get(view.get(), names_.version);
   const Ref pair = version ? NewTuple(view.get(), version.get()) : Ref();
   const Ref passed = pair ? NewTuple(pair.get()) : Ref();

@@ -32,7 +32,7 @@ struct Front;
   F(layout, "layout") F(grad_fn, "grad_fn") F(grad, "grad") F(main_grad, "main_grad")                 \
   F(is_leaf, "is_leaf") F(version, "_version") F(tensor_hooks, "_backward_hooks")                     \
   F(parameter_hooks, "_post_accumulate_grad_hooks") F(register_hook_dict, "_register_hook_dict")      \
-  F(register_hook, "register_hook") F(dict, "__dict__") F(self, "__self__") F(enter, "__enter__")     \
+  F(dict, "__dict__") F(self, "__self__") F(enter, "__enter__")     \
   F(exit, "__exit__") F(inplace, "inplace") F(module_parameters, "_parameters")                       \
   F(input_args, "input_args") F(input_kwargs, "input_kwargs") F(input, "input") F(output, "output")   \
   F(parameters, "parameters")
@@ -77,18 +77,18 @@ class ModuleCalls {
     VN_NAMES_OF_MODULE_CALLS(VN_MEMBER)
 #undef VN_MEMBER
   };
-  enum class Hook { kOutput, kInputs, kParameter };
+  enum class Hook { kOutput, kInput, kParameter };
 
   explicit ModuleCalls(Front& front) : front_(front) {}
   bool Read(Object* capture, Object* settings);
 
   static Object* OutputHook(Object* self, Object* const* arguments, Size count) noexcept;
-  static Object* InputsHook(Object* self, Object* const* arguments, Size count) noexcept;
+  static Object* InputHook(Object* self, Object* const* arguments, Size count) noexcept;
   static Object* ParameterHook(Object* self, Object* const* arguments, Size count) noexcept;
   template <bool (ModuleCalls::*Fire)(Object* self, Object* last)>
   static Object* RunHook(Object* self, Object* const* arguments, Size count) noexcept;
   bool GradientArrived(Object* self, Object* gradient);
-  bool InputGradientsArrived(Object* self, Object* gradients);
+  bool InputGradientArrived(Object* self, Object* gradient);
   bool ParameterGradientArrived(Object* self, Object* last);
 
   bool Before(Object* call, Object* name, Object* args, Object* kwargs);
@@ -104,7 +104,9 @@ class ModuleCalls {
   bool Report();
   bool Record(Object* name, Object* stack, int flags, std::initializer_list<Object*> keys_and_values);
   bool NoteParent(Object* name, Object* parent);
+  Ref NewHooks(Object* tensor, Object* node) const;
   bool AddHook(Object* hooks, Object* key, Object* hook);
+  bool MoveInputHookToEnd(Object* hooks) const;
   Ref NewHook(Hook kind, std::initializer_list<Object*> rest) const;
   bool IsPlainTensor(Object* value) const;
   bool NeedsGradient(Object* tensor, bool& needs) const;  // of a plain one
@@ -125,9 +127,9 @@ class ModuleCalls {
        forward_output_ = false, takes_backward_ = false, backward_input_ = false, backward_output_ = false,
        parameter_gradients_ = false;
   // Of the settings.
-  Ref call_class_, no_torch_function_, is_grad_enabled_, view_as_, is_view_, source_, as_tuple_,
-      ordered_dict_, tensor_types_, parameter_type_, dtypes_, strided_, own_put_, key_, hooked_, parameters_,
-      firings_;
+  Ref call_class_, no_torch_function_, is_grad_enabled_, get_item_, ellipsis_, is_view_, source_, as_tuple_,
+      ordered_dict_, tensor_types_, parameter_type_, dtypes_, strided_, own_put_, key_, input_key_, hooked_,
+      watched_parameters_, firings_;
   bool has_post_accumulate_ = false;
   Ref one_, empty_tuple_;
 };

@@ -21,7 +21,7 @@ constexpr Size kFirst = 0, kCount = 1, kWaiting = 2, kNumWatched = 3, kEpoch = 4
 
 Ref ModuleCalls::NewHook(Hook kind, std::initializer_list<Object*> rest) const {
   static MethodDef methods[] = {{"output_gradient", OutputHook, kFastCall, nullptr},
-                                {"input_gradient", InputsHook, kFastCall, nullptr},
+                                {"input_gradient", InputHook, kFastCall, nullptr},
                                 {"parameter_gradient", ParameterHook, kFastCall, nullptr}};
   const Interpreter& py = Py();
   const Ref self = Ref::Own(py.PyTuple_New(1 + static_cast<Size>(rest.size())));
@@ -33,12 +33,30 @@ Ref ModuleCalls::NewHook(Hook kind, std::initializer_list<Object*> rest) const {
   return Ref::Own(py.PyCFunction_NewEx(&methods[static_cast<int>(kind)], self.get(), nullptr));
 }
 
+// What register_hook() of a tensor hangs on it, without an object to remove it by.
+Ref ModuleCalls::NewHooks(Object* tensor, Object* node) const {
+  Ref hooks = Call(ordered_dict_.get());
+  if (!hooks || !Set(tensor, names_.tensor_hooks, hooks.get())) return {};
+  if (node != None() && !CallMethod(node, names_.register_hook_dict, tensor)) return {};
+  return hooks;
+}
+
 bool ModuleCalls::AddHook(Object* hooks, Object* key, Object* hook) {
   const Interpreter& py = Py();
   if (py.PyObject_SetItem(hooks, key, hook) != 0) return false;
   const Ref reference = Ref::Own(py.PyWeakref_NewRef(hooks, nullptr));
   const Ref pair = reference ? NewTuple(reference.get(), key) : Ref();
   return pair && Append(hooked_.get(), pair.get());
+}
+
+// Others may change the gradient: what a module hands on is what comes out of the last of them.
+bool ModuleCalls::MoveInputHookToEnd(Object* hooks) const {
+  const Interpreter& py = Py();
+  const Ref hook = Ref::Share(py.PyDict_GetItem(hooks, input_key_.get()));
+  if (!hook) return true;
+  // Not move_to_end(): old torch versions go by the order of the dict below.
+  return py.PyObject_DelItem(hooks, input_key_.get()) == 0 &&
+         py.PyObject_SetItem(hooks, input_key_.get(), hook.get()) == 0;
 }
 
 // A hook outlives the recorder when the graph does; it is then deaf. The last of its arguments is the
@@ -62,8 +80,8 @@ Object* ModuleCalls::RunHook(Object* self, Object* const* arguments, Size count)
 Object* ModuleCalls::OutputHook(Object* self, Object* const* arguments, Size count) noexcept {
   return RunHook<&ModuleCalls::GradientArrived>(self, arguments, count);
 }
-Object* ModuleCalls::InputsHook(Object* self, Object* const* arguments, Size count) noexcept {
-  return RunHook<&ModuleCalls::InputGradientsArrived>(self, arguments, count);
+Object* ModuleCalls::InputHook(Object* self, Object* const* arguments, Size count) noexcept {
+  return RunHook<&ModuleCalls::InputGradientArrived>(self, arguments, count);
 }
 Object* ModuleCalls::ParameterHook(Object* self, Object* const* arguments, Size count) noexcept {
   return RunHook<&ModuleCalls::ParameterGradientArrived>(self, arguments, count);
@@ -75,13 +93,19 @@ bool ModuleCalls::WatchOutputs(Object* call, Object* result, Ref& handed_on) {
   const Interpreter& py = Py();
   const Ref passed = Get(call, names_.passed);
   if (!passed) return false;
+  for (Size i = 0; i < py.PyTuple_Size(passed.get()); ++i) {
+    Object* const tensor = py.PyTuple_GetItem(py.PyTuple_GetItem(passed.get(), i), 0);
+    const Ref hooks = Get(tensor, names_.tensor_hooks);
+    if (!hooks) return false;
+    if (hooks.get() != None() && py.PyDict_Size(hooks.get()) > 1 && !MoveInputHookToEnd(hooks.get()))
+      return false;
+  }
   bool is_usual = IsPlainTensor(result);
   for (Size i = 0; is_usual && i < py.PyTuple_Size(passed.get()); ++i) {
     Object* const pair = py.PyTuple_GetItem(passed.get(), i);
     const Ref version = Get(py.PyTuple_GetItem(pair, 0), names_.version);
     std::int64_t then = 0, now = 0;
-    if (!version || !ReadNumber(version.get(), now) || !ReadNumber(py.PyTuple_GetItem(pair, 1), then))
-      return false;
+    if (!ReadNumber(version, now) || !ReadNumber(py.PyTuple_GetItem(pair, 1), then)) return false;
     is_usual = then == now;
   }
   if (!is_usual) {
@@ -109,12 +133,9 @@ bool ModuleCalls::WatchOutput(Object* tensor, Object* call, Object* position) {
   std::int64_t now = 0;
   if (!watcher || !version || !hooks || !ReadNumber(version.get(), now)) return false;
   if (hooks.get() == None()) {
-    hooks = Call(ordered_dict_.get());
     const Ref node = Get(tensor, names_.grad_fn);
-    if (!hooks || !node || !Set(tensor, names_.tensor_hooks, hooks.get())) return false;
-    if (node.get() != None() && !CallMethod(node.get(), names_.register_hook_dict, tensor)) {
-      return false;
-    }
+    if (node) hooks = NewHooks(tensor, node.get());
+    if (!node || !hooks) return false;
   } else if (Object* const known = py.PyDict_GetItem(hooks.get(), key_.get()); known != nullptr) {
     const Ref self = Get(known, names_.self);
     Object* const watched = self ? py.PyTuple_GetItem(self.get(), kWatchedVersion) : nullptr;
@@ -128,7 +149,7 @@ bool ModuleCalls::WatchOutput(Object* tensor, Object* call, Object* position) {
   const Ref watchers = Ref::Own(py.PyList_New(0));
   if (!watchers || !Append(watchers.get(), watcher.get())) return false;
   const Ref hook = NewHook(Hook::kOutput, {watchers.get(), version.get()});
-  return hook && AddHook(hooks.get(), key_.get(), hook.get());
+  return hook && AddHook(hooks.get(), key_.get(), hook.get()) && MoveInputHookToEnd(hooks.get());
 }
 
 bool ModuleCalls::GradientArrived(Object* self, Object* gradient) {
@@ -188,11 +209,13 @@ bool ModuleCalls::OutputsArrived(Object* call) {
   return has_inputs ? Append(opened.get(), name.get()) : Finish(call, empty_tuple_.get());
 }
 
-bool ModuleCalls::InputGradientsArrived(Object* self, Object* gradients) {
+bool ModuleCalls::InputGradientArrived(Object* self, Object* gradient) {
   Object* const call = Py().PyTuple_GetItem(self, kCall);
   bool is_rerouted = false;
   if (!GetTruth(call, names_.rerouted, is_rerouted)) return false;
-  return is_rerouted || InputsDone(call, gradients);
+  if (is_rerouted) return true;
+  const Ref gradients = NewTuple(gradient);
+  return gradients && InputsDone(call, gradients.get());
 }
 
 bool ModuleCalls::InputsDone(Object* call, Object* gradients) {
@@ -249,21 +272,31 @@ bool ModuleCalls::WatchParameters(Object* call, Object* module) {
   for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
     Object* const item = py.PyList_GetItem(items.get(), i);
     Object* const parameter = py.PyTuple_GetItem(item, 1);
-    if (parameter == None()) continue;
-    const Ref identity = NewNumber(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(parameter)));
-    const Ref key = identity ? NewTuple(identity.get(), module_name.get()) : Ref();
-    if (!key) return false;
     bool needs = false;
-    if (py.PyDict_GetItem(parameters_.get(), key.get()) != nullptr) continue;
+    if (parameter == None()) continue;
     if (!GetTruth(parameter, names_.requires_grad, needs)) return false;
-    if (!needs) continue;
-    if (!WatchParameter(module_name.get(), py.PyTuple_GetItem(item, 0), parameter)) return false;
+    if (needs && !WatchParameter(module_name.get(), py.PyTuple_GetItem(item, 0), parameter)) return false;
   }
   return true;
 }
 
+// Once in a step for each module that has it. What cannot be hooked itself has a node that adds its gradient
+// up.
 bool ModuleCalls::WatchParameter(Object* module_name, Object* name, Object* parameter) {
   const Interpreter& py = Py();
+  const Ref type = Ref::Own(py.PyObject_Type(parameter));
+  bool is_hooked = has_post_accumulate_ && type.get() == parameter_type_.get();
+  if (is_hooked && !GetTruth(parameter, names_.is_leaf, is_hooked)) return false;
+  Ref hooks;
+  if (is_hooked) {
+    hooks = Get(parameter, names_.parameter_hooks);
+    if (!hooks) return false;
+    if (hooks.get() != None() && py.PyDict_GetItem(hooks.get(), module_name) != nullptr) return true;
+    // Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
+    const Ref attributes = Get(parameter, names_.dict);
+    if (!attributes) return false;
+    is_hooked = py.PyDict_GetItem(attributes.get(), names_.main_grad.get()) == nullptr;
+  }
   Ref firing = Ref::Share(py.PyDict_GetItem(firings_.get(), module_name));
   if (!firing) {
     firing = Ref::Own(py.PyList_New(0));
@@ -276,34 +309,21 @@ bool ModuleCalls::WatchParameter(Object* module_name, Object* name, Object* para
   }
   const Ref hook = NewHook(Hook::kParameter, {module_name, name, parameter, firing.get()});
   if (!hook) return false;
-  const Ref identity = NewNumber(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(parameter)));
-  const Ref key = identity ? NewTuple(identity.get(), module_name) : Ref();
-  const Ref type = Ref::Own(py.PyObject_Type(parameter));
-  bool is_usual = has_post_accumulate_ && type.get() == parameter_type_.get();
-  if (!key || (is_usual && !GetTruth(parameter, names_.is_leaf, is_usual))) return false;
-  if (is_usual) {
-    // Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
-    const Ref attributes = Get(parameter, names_.dict);
-    if (!attributes) return false;
-    is_usual = py.PyDict_GetItem(attributes.get(), names_.main_grad.get()) == nullptr;
-  }
   bool is_watched = true;
-  if (is_usual) {
-    Ref hooks = Get(parameter, names_.parameter_hooks);
-    if (!hooks) return false;
+  if (!is_hooked) {
+    const Ref watched =
+        CallMethod(backward_.get(), names_.watch_parameter, module_name, parameter, hook.get());
+    if (!ReadTruth(watched, is_watched)) return false;
+  } else {
     if (hooks.get() == None()) {
       hooks = Call(ordered_dict_.get());
       if (!hooks || !Set(parameter, names_.parameter_hooks, hooks.get())) return false;
     }
-    // A module may be known by two names.
-    const Ref hook_key = NewTuple(key_.get(), module_name);
-    if (!hook_key || !AddHook(hooks.get(), hook_key.get(), hook.get()) ||
-        py.PyDict_SetItem(parameters_.get(), key.get(), parameter) != 0) {
+    const Ref pair = NewTuple(parameter, module_name);
+    if (!pair || py.PyObject_SetItem(hooks.get(), module_name, hook.get()) != 0 ||
+        !Append(watched_parameters_.get(), pair.get())) {
       return false;
     }
-  } else if (!ReadTruth(CallMethod(backward_.get(), names_.watch_parameter, key.get(), parameter, hook.get()),
-                        is_watched)) {
-    return false;
   }
   if (!is_watched) return true;
   std::int64_t num_watched = 0;

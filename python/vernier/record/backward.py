@@ -12,6 +12,7 @@ from . import core
 _STRIDED = torch.strided
 # From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
 _AFTER_GRADIENT = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
+_TensorBase = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
 
@@ -40,20 +41,23 @@ class Backward:
         self._handles = []
         # Filled by the core.
         self._hooked = []  # (weak reference to a tensor's dict of hooks, our key in it)
-        self._parameters = {}  # (id of a parameter, module) -> what is hooked for it
+        self._parameters = []  # (parameter, our key in its dict of hooks)
         self._firings = {}  # module -> how far its parameters' gradients are
+        self._accumulators = {}  # (id of a parameter, module) -> the node that adds its gradient up
 
     def settings(self):
         return {
-            "view_as": torch.Tensor.view_as,
+            "get_item": _TensorBase.__getitem__,
+            "ellipsis": ...,
             "is_view": torch.Tensor._is_view,
             "source": _source,
             "ordered_dict": OrderedDict,
             "parameter_type": torch.nn.Parameter,
             "has_post_accumulate": _AFTER_GRADIENT,
             "key": next(self._keys),
+            "input_key": next(self._keys),
             "hooked": self._hooked,
-            "parameters": self._parameters,
+            "watched_parameters": self._parameters,
             "firings": self._firings,
         }
 
@@ -64,11 +68,13 @@ class Backward:
             hooks = reference()
             if hooks is not None:
                 hooks.pop(key, None)
-        if _AFTER_GRADIENT:
-            for hooked in self._parameters.values():
-                if isinstance(hooked, torch.Tensor) and not hooked._post_accumulate_grad_hooks:
-                    hooked._post_accumulate_grad_hooks = None  # as it was
-        for kept in (self._handles, self._hooked, self._parameters, self._firings):
+        for parameter, key in self._parameters:
+            hooks = parameter._post_accumulate_grad_hooks
+            if hooks is not None:
+                hooks.pop(key, None)
+                if not hooks:
+                    parameter._post_accumulate_grad_hooks = None  # as it was
+        for kept in (self._handles, self._hooked, self._parameters, self._firings, self._accumulators):
             kept.clear()
 
     # -- APIs
@@ -184,12 +190,13 @@ class Backward:
         if call.epoch == self._capture.epoch:  # later the recorder may be gone
             self._capture.quietly(function, call, *arguments)
 
-    def watch_parameter(self, key, parameter, hook):
-        """Hooks the node that adds the gradient up. Whether there is one."""
-        node = parameter.expand_as(parameter).grad_fn
+    def watch_parameter(self, module_name, parameter, hook):
+        """Hooks the node that adds the gradient up. Whether that is new."""
+        key = (id(parameter), module_name)
+        node = None if key in self._accumulators else parameter.expand_as(parameter).grad_fn
         if node is None:
             return False
-        self._parameters[key] = accumulator = node.next_functions[0][0]
+        self._accumulators[key] = accumulator = node.next_functions[0][0]
         self._handles.append(accumulator.register_hook(hook))
         return True
 

@@ -317,6 +317,43 @@ def test_a_class_that_says_it_works_in_place(recording):
     assert [gradient[side][0]["Max"] for side in ("input", "output")] == [1.0, 1.0]
 
 
+def test_a_hook_of_the_model_on_an_input_comes_before_ours(recording):
+    class Doubles(nn.Module):
+        def forward(self, x):
+            x.register_hook(lambda gradient: 2 * gradient)
+            return x * 1
+
+    model, x = nn.Sequential(Doubles()), torch.ones(3, requires_grad=True)
+    data = recording.run(lambda: model(x * 1).sum().backward(), model=model, level="L0").data
+    gradient = data["Module.0.Doubles.backward.0"]
+    assert [gradient[side][0]["Max"] for side in ("input", "output")] == [1.0, 2.0]
+
+
+def test_modules_that_return_their_input(recording):
+    model = nn.Sequential(nn.Identity(), nn.Sequential(nn.Identity()))
+    x = torch.ones(3, requires_grad=True)
+    dump = recording.run(lambda: model(x * 1).sum().backward(), model=model, level="L0")
+    names = [name for name in dump.names if ".backward." in name]
+    assert names == [f"Module.{name}.backward.0" for name in ("1.0.Identity", "1.Sequential", "0.Identity")]
+    for name in names:
+        assert [dump.data[name][side][0]["Max"] for side in ("input", "output")] == [1.0, 1.0]
+
+
+def test_a_view_that_is_changed_in_place_inside(recording):
+    """The value that the module got is a view of a tensor of the same shape."""
+
+    class Changes(nn.Module):
+        def forward(self, x):
+            return x.mul_(3)
+
+    model, x = nn.Sequential(Changes()), torch.ones(4, requires_grad=True)
+    data = recording.run(lambda: model((x * 1).view(4)).sum().backward(), model=model, level="L0").data
+    expected = 3.0 if torch.__version__ >= "2" else None
+    found = data["Module.0.Changes.backward.0"]["output"]
+    assert (found[0]["Max"] if found else None) == expected
+    assert x.grad.tolist() == [3.0] * 4
+
+
 def test_main_grad_is_recorded_after_it_was_added_to(recording):
     """As Megatron does it: in a hook of the node that accumulates, which then drops the plain gradient."""
     model = small_model()

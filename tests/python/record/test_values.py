@@ -336,8 +336,8 @@ def test_arrays_are_looked_at_too(recording):
 
 @pytest.fixture
 def stuck(recording):
-    """(debugger, event): another thread is in the middle of a put until the event is set."""
-    entered, go_on = threading.Event(), threading.Event()
+    """(debugger, event): another thread is in the middle of a put until the event is set. It then goes on."""
+    entered, go_on, results = threading.Event(), threading.Event(), []
 
     class Slow:
         def __str__(self):
@@ -348,12 +348,14 @@ def stuck(recording):
     model = torch.nn.Sequential(torch.nn.Identity())
     debugger = recording.debugger(level="L0")
     debugger.start(model)
-    thread = threading.Thread(target=model, args=([{Slow(): torch.ones(5000), "x": torch.ones(5000)}],))
+    argument = [{Slow(): torch.ones(5000), "x": torch.ones(5000)}]
+    thread = threading.Thread(target=lambda: results.append(model(argument)))
     thread.start()
     entered.wait(30)
     yield debugger, go_on
     go_on.set()
     thread.join()
+    assert results[0] is argument
 
 
 def test_closing_waits_for_a_call_of_another_thread(stuck):
