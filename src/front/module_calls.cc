@@ -1,5 +1,6 @@
 #include "front/module_calls.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "front/front.h"
@@ -350,28 +351,36 @@ Ref ModuleCalls::Leave(Object* call, Object* module, Object* result) {
   return handed_on;
 }
 
+// One that goes by two names counts once.
+Ref ModuleCalls::OwnParameters(Object* module) const {
+  const Interpreter& py = Py();
+  const Ref all = Get(module, names_.module_parameters);
+  const Ref items = all ? Ref::Own(py.PyDict_Items(all.get())) : Ref();
+  Ref own = items ? Ref::Own(py.PyDict_New()) : Ref();
+  if (!own) return {};
+  std::vector<Object*> seen = {None()};
+  for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
+    Object* const item = py.PyList_GetItem(items.get(), i);
+    Object* const parameter = py.PyTuple_GetItem(item, 1);
+    if (std::find(seen.begin(), seen.end(), parameter) != seen.end()) continue;
+    seen.push_back(parameter);
+    if (py.PyDict_SetItem(own.get(), py.PyTuple_GetItem(item, 0), parameter) != 0) return {};
+  }
+  return own;
+}
+
 bool ModuleCalls::After(Object* call, Object* module, Object* result) {
   const Interpreter& py = Py();
   const Ref name = Get(call, names_.name), parent = Get(call, names_.parent);
   bool is_kept = false;
   if (!name || !parent || !GetTruth(call, names_.kept, is_kept)) return false;
   if (is_kept && forward_output_) {
-    const Ref all = Get(module, names_.module_parameters);
-    const Ref items = all ? Ref::Own(py.PyDict_Items(all.get())) : Ref();
-    const Ref own = items ? Ref::Own(py.PyDict_New()) : Ref();
-    if (!own) return false;
-    for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
-      Object* const item = py.PyList_GetItem(items.get(), i);
-      Object* const parameter = py.PyTuple_GetItem(item, 1);
-      if (parameter != None() && py.PyDict_SetItem(own.get(), py.PyTuple_GetItem(item, 0), parameter) != 0) {
-        return false;
-      }
-    }
+    const Ref own = OwnParameters(module);
     const Ref output =
         Ref::Own(IsPlainTensor(result) ? py.PyTuple_Pack(1, result)
                                        : py.PyObject_CallFunctionObjArgs(as_tuple_.get(), result, nullptr));
     const Ref stack = Get(call, names_.stack);
-    if (!output || !stack ||
+    if (!own || !output || !stack ||
         !Record(name.get(), forward_input_ ? None() : stack.get(), kFinish | kMoveToEnd,
                 {names_.output.get(), output.get(), names_.parameters.get(), own.get()})) {
       return false;

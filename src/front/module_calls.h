@@ -93,6 +93,7 @@ class ModuleCalls {
 
   bool Before(Object* call, Object* name, Object* args, Object* kwargs);
   bool After(Object* call, Object* module, Object* result);
+  Ref OwnParameters(Object* module) const;
   bool TakeOff(Object* call);
   bool WatchInputs(Object* call, Object* module, Object* args, Ref& handed_on);
   bool WatchOutputs(Object* call, Object* result, Ref& handed_on);

@@ -377,7 +377,7 @@ bool ModuleCalls::ParameterGradientArrived(Object* self, Object*) {
   }
   if (!is_kept) return true;
   const Ref value = NewTuple(gradient.get());
-  return value && Record(record.get(), None(), waiting <= 0 ? int{kFinish} : 0, {name, value.get()});
+  return value && Record(record.get(), None(), (waiting <= 0 ? int{kFinish} : 0) | int{kMoveToEnd}, {name, value.get()});
 }
 
 }  // namespace vernier::python

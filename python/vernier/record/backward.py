@@ -3,6 +3,7 @@
 import copy
 import functools
 import itertools
+import weakref
 from collections import OrderedDict
 
 import torch
@@ -13,6 +14,7 @@ _STRIDED = torch.strided
 # From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
 _AFTER_GRADIENT = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
 _TensorBase = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+_IS_TORCH_2 = torch.__version__ >= "2"
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
 
@@ -21,6 +23,20 @@ class Boundary(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, *tensors):
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Gathered(torch.autograd.Function):
+    """Several outputs of a module, so that what uses them outside is told from what uses them inside."""
+
+    @staticmethod
+    def forward(ctx, *tensors):
+        # What got no gradient hands none on, as after the framework's own module hooks.
+        ctx.set_materialize_grads(not _IS_TORCH_2)
         return tuple(tensor.view_as(tensor) for tensor in tensors)
 
     @staticmethod
@@ -38,6 +54,7 @@ class Backward:
         functions = capture.describer.functions
         self._inputs_done, self._outputs_arrived = functions.inputs_done, functions.outputs_arrived
         self._watch_output = functions.watch_output
+        self._key = next(self._keys)  # of hooks on the outputs of modules
         self._handles = []
         # Filled by the core.
         self._hooked = []  # (weak reference to a tensor's dict of hooks, our key in it)
@@ -54,7 +71,7 @@ class Backward:
             "ordered_dict": OrderedDict,
             "parameter_type": torch.nn.Parameter,
             "has_post_accumulate": _AFTER_GRADIENT,
-            "key": next(self._keys),
+            "key": self._key,
             "input_key": next(self._keys),
             "hooked": self._hooked,
             "watched_parameters": self._parameters,
@@ -94,7 +111,21 @@ class Backward:
             if epochs and epochs.pop() == capture.epoch:
                 capture.quietly(self._api_backward, name, family, api, grad_inputs, grad_outputs)
 
-        node.register_hook(hook)
+        if self._is_watched(tensor):
+            # Given back as it came: what flows through the API is not what flows through the module that made it.
+            self._hook_tensor(tensor, lambda gradient: hook((gradient,), (gradient,)))
+        else:
+            node.register_hook(hook)
+
+    def _is_watched(self, tensor):
+        """Whether it is the output of a module, and as that was."""
+        known = tensor._backward_hooks and tensor._backward_hooks.get(self._key)
+        return bool(known) and known.__self__[2] == tensor._version
+
+    def _hook_tensor(self, tensor, hook):
+        key = next(self._keys)
+        tensor._backward_hooks[key] = hook
+        self._hooked.append((weakref.ref(tensor._backward_hooks), key))
 
     def _api_backward(self, name, family, api, grad_inputs, grad_outputs):
         capture = self._capture
@@ -127,7 +158,7 @@ class Backward:
             self._watch_sources(call)
             return args
         try:
-            passed = (tensors[0].view_as(tensors[0]),) if len(tensors) == 1 else _through_boundary(tensors)
+            passed = (tensors[0].view_as(tensors[0]),) if len(tensors) == 1 else _through(Boundary, tensors)
         except (RuntimeError, TypeError):
             return args
         node = passed[0].grad_fn
@@ -137,7 +168,7 @@ class Backward:
 
         def hook(grad_inputs, grad_outputs):
             if not call.rerouted:
-                self._tell(call, self._inputs_done, grad_outputs)
+                self._tell(call, self._inputs_done, grad_inputs)
 
         node.register_hook(hook)
         return _replace(args, iter(passed))
@@ -169,21 +200,26 @@ class Backward:
         call.passed, call.node = (), None
         tensors = _gradient_tensors(result)
         call.num_outputs = len(tensors)
-        if len(tensors) > 1 and not call.inputs:
-            # Nothing later tells when all of their gradients are there, so let one node wait for them.
-            return self._gather_outputs(call, result, tensors)
-        for position, tensor in enumerate(tensors):
-            self._watch_output(tensor, call, position)
-        return result
-
-    def _gather_outputs(self, call, result, tensors):
-        passed = _through_boundary(tensors)
+        if len(tensors) < 2:
+            for tensor in tensors:
+                self._watch_output(tensor, call, 0)
+            return result
+        if _creation_meta is None and call.inputs:
+            return self._part_outputs(call, result, tensors)
+        passed = _through(Gathered, tensors)
 
         def hook(grad_inputs, grad_outputs):
             call.arrived = dict(enumerate(grad_outputs))
             self._tell(call, self._outputs_arrived)
 
         passed[0].grad_fn.register_hook(hook)
+        return _replace(result, iter(passed))
+
+    def _part_outputs(self, call, result, tensors):
+        """Instead of one node for all of them, where that would forbid to change them in place."""
+        passed = [tensor.view_as(tensor) for tensor in tensors]
+        for position, tensor in enumerate(passed):
+            self._watch_output(tensor, call, position)
         return _replace(result, iter(passed))
 
     def _tell(self, call, function, *arguments):
@@ -229,8 +265,8 @@ def _first_tensor(value):
     return value
 
 
-def _through_boundary(tensors):
-    passed = Boundary.apply(*tensors)
+def _through(function, tensors):
+    passed = function.apply(*tensors)
     if _creation_meta is not None:
         for tensor in passed:
             # Allows changing them in place, which torch forbids for what a Function returns.

@@ -305,6 +305,8 @@ class Capture:
 
 
 def _as_tuple(result):
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return dict(zip(result._fields, result))
     return result if isinstance(result, tuple) and not isinstance(result, torch.Size) else (result,)
 
 

@@ -131,11 +131,11 @@ class Describer:
             return self.text(dict(zip(value._fields, value)), values)
         if isinstance(value, (list, tuple)):
             return self.text(list(value), values)
-        if isinstance(value, dict):
-            return self.text(dict(value.items()), values)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
             return self.text(fields, values)
+        if isinstance(value, dict):
+            return self.text(dict(value.items()), values)
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, numpy.generic):
             return _numpy_scalar(value)

@@ -36,7 +36,7 @@ def risk_keeps(risk_level, family, api):
 
 
 # Operators that are not recorded, but would reach the mode as methods that are: `-x` as neg.
-SILENT_OPERATORS = ("__neg__", "__pos__", "__abs__", "__invert__")
+SILENT_OPERATORS = ("__neg__", "__pos__", "__abs__", "__invert__", "__itruediv__", "__rand__")
 
 
 class Tables:
