@@ -154,7 +154,8 @@ enum {
   VN_TENSOR_NO_STORE = 16,      /* write no file although "tensors" is true */
   VN_TENSOR_NO_STATISTICS = 32, /* null statistics, but digest and file as ever */
   VN_TENSOR_COPY_FOLLOWS = 64,  /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
-  VN_TENSOR_CUDA = 128          /* the address is memory of a CUDA device; see VnRecorderUseCuda */
+  VN_TENSOR_CUDA = 128,         /* the address is memory of a CUDA device; see VnRecorderUseCuda */
+  VN_TENSOR_ARRAY = 256         /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
 };
 enum {
   VN_PUT_FINISH = 1,      /* the entry is complete: write it */
@@ -182,8 +183,8 @@ VN_API VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const c
 /* Adds to the entry `name` (UTF-8, not escaped), which is made at its first Put. `text` is compact JSON, in
  * which numbers and strings are kept as they are written: {"field": value, ...}. Each byte 0x01 in it stands
  * for the next tensor of `words`; an object that follows that byte at once describes it differently:
- * "type" and "dtype" replace its texts, the members of "after" follow requires_grad, "plain": true leaves
- * requires_grad out. `stack` >= 0 adds the name to that stack (see VnRecorderStack). `seen` may be NULL.
+ * "type" and "dtype" replace its texts, the members of "after" follow requires_grad.
+ * `stack` >= 0 adds the name to that stack (see VnRecorderStack). `seen` may be NULL.
  * Fails once when recording has to stop; after that it succeeds, does nothing and says VN_SEEN_STOPPED. */
 VN_API VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes, const char* text,
                               size_t text_bytes, const int64_t* words, size_t num_words, int64_t stack,

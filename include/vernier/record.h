@@ -63,6 +63,7 @@ enum TensorFlags : std::uint32_t {
   kNoStatistics = 32,
   kCopyFollows = 64,
   kCuda = 128,
+  kArray = 256,
 };
 enum PutFlags : std::uint32_t {
   kFinish = 1,

@@ -20,7 +20,8 @@ constexpr bool Same(int ours, int theirs) { return ours == theirs; }
 static_assert(Same(kRequiresGrad, VN_TENSOR_REQUIRES_GRAD) && Same(kNoData, VN_TENSOR_NO_DATA) &&
               Same(kDeferred, VN_TENSOR_DEFERRED) && Same(kStore, VN_TENSOR_STORE) &&
               Same(kNoStore, VN_TENSOR_NO_STORE) && Same(kNoStatistics, VN_TENSOR_NO_STATISTICS) &&
-              Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS) && Same(kCuda, VN_TENSOR_CUDA));
+              Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS) && Same(kCuda, VN_TENSOR_CUDA) &&
+              Same(kArray, VN_TENSOR_ARRAY));
 static_assert(Same(kFinish, VN_PUT_FINISH) && Same(kMoveToEnd, VN_PUT_MOVE_TO_END) &&
               Same(kReplace, VN_PUT_REPLACE) && Same(kWhole, VN_PUT_WHOLE) && Same(kKeep, VN_PUT_KEEP));
 static_assert(Same(kSeenNotFinite, VN_SEEN_NOT_FINITE) && Same(kSeenStopped, VN_SEEN_STOPPED));

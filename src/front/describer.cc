@@ -337,9 +337,10 @@ bool Describer::Fields(Object* const* keys_and_values, Size count, Described& in
     into.text += ':';
     Object* const value = keys_and_values[i + 1];
     const Ref type = Ref::Own(py.PyObject_Type(value));
-    const bool done = IsType(type, py.PyDict_Type)   ? MappingItems(value, into)
-                      : IsType(type, py.PyList_Type) ? SequenceItems(value, false, into)
-                                                     : SequenceItems(value, true, into);
+    const bool done = IsType(type, py.PyDict_Type)    ? MappingItems(value, into)
+                      : IsType(type, py.PyList_Type)  ? SequenceItems(value, false, into)
+                      : IsType(type, py.PyTuple_Type) ? SequenceItems(value, true, into)
+                                                      : Value(value, into);
     if (!done) return false;
   }
   into.text += '}';

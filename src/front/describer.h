@@ -34,7 +34,7 @@ class Describer {
   bool Value(Object* value, Described& into);
   // A plain tensor; `flags` < 0: find out whether it requires a gradient.
   bool Tensor(Object* tensor, std::int64_t flags, Described& into);
-  // {"key": value, ...}; a value is a tuple or list, written as a list, or a dict.
+  // {"key": value, ...}; a tuple is written as a list.
   bool Fields(Object* const* keys_and_values, Size count, Described& into);
 
   // Moves between Values.words and `words`, so that both sides can add in turn.

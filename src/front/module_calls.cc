@@ -134,6 +134,11 @@ bool ModuleCalls::Record(Object* name, Object* stack, int flags,
   return tuple && Ref::Own(py.PyObject_CallObject(put.get(), tuple.get()));
 }
 
+// The name without a record.
+bool ModuleCalls::NoteStack(Object* name, Object* stack) {
+  return static_cast<bool>(CallMethod(capture_.get(), names_.note_stack, name, stack));
+}
+
 bool ModuleCalls::NoteParent(Object* name, Object* parent) {
   const Ref micro_step = Get(capture_.get(), names_.micro_step);
   if (!micro_step) return false;
@@ -238,6 +243,7 @@ bool ModuleCalls::Before(Object* call, Object* name, Object* args, Object* kwarg
     stack = front_.stacks.Current(py.PyTuple_GetItem(boundary.get(), 0),
                                   py.PyTuple_GetItem(boundary.get(), 1), 1);
     if (!stack || !Set(call, names_.stack, stack.get())) return false;
+    if (!forward_input_ && !forward_output_) return NoteStack(name, stack.get());
   }
   return !forward_input_ ||
          Record(name, stack.get(), 0, {names_.input_args.get(), args, names_.input_kwargs.get(), kwargs});

@@ -20,22 +20,22 @@ struct Front;
 // clang-format off
 #define VN_NAMES_OF_MODULE_CALLS(F)                                                                   \
   F(name, "name") F(module_name, "module_name") F(number, "number") F(epoch, "epoch") F(kept, "kept") \
-  F(kept_backward, "kept_backward") F(parent, "parent") F(stack, "stack") F(inputs, "inputs")         \
-  F(sources, "sources") F(passed, "passed") F(node, "node") F(num_outputs, "num_outputs")             \
-  F(arrived, "arrived") F(rerouted, "rerouted") F(backward_done, "backward_done")                     \
-  F(backward_name, "backward_name") F(changes_inputs, "changes_inputs") F(modules, "modules")         \
-  F(backward, "backward") F(boundaries, "boundaries") F(depth, "depth") F(counters, "counters")       \
-  F(micro_step, "micro_step") F(failed, "failed") F(put, "put") F(note_parent, "note_parent")         \
-  F(begin_module, "begin_module") F(end_module, "end_module") F(keeps_quietly, "keeps_quietly")       \
+  F(began, "began") F(parent, "parent") F(stack, "stack") F(inputs, "inputs") F(sources, "sources")   \
+  F(passed, "passed") F(node, "node") F(num_outputs, "num_outputs") F(arrived, "arrived")             \
+  F(rerouted, "rerouted") F(over, "over") F(recorded, "recorded") F(backward_name, "backward_name")   \
+  F(changes_inputs, "changes_inputs") F(modules, "modules") F(backward, "backward")                   \
+  F(boundaries, "boundaries") F(depth, "depth") F(counters, "counters") F(micro_step, "micro_step")   \
+  F(failed, "failed") F(put, "put") F(note_parent, "note_parent") F(note_stack, "note_stack")         \
+  F(begin_module, "begin_module") F(end_module, "end_module") F(begin_backward, "begin_backward")     \
+  F(keeps_later, "keeps_later") F(keeps_gradients, "keeps_gradients")                                 \
   F(watch_module_inputs, "watch_module_inputs") F(watch_module_output, "watch_module_output")         \
   F(watch_parameter, "watch_parameter") F(requires_grad, "requires_grad") F(dtype, "dtype")           \
   F(layout, "layout") F(grad_fn, "grad_fn") F(grad, "grad") F(main_grad, "main_grad")                 \
   F(is_leaf, "is_leaf") F(version, "_version") F(tensor_hooks, "_backward_hooks")                     \
   F(parameter_hooks, "_post_accumulate_grad_hooks") F(register_hook_dict, "_register_hook_dict")      \
-  F(dict, "__dict__") F(self, "__self__") F(enter, "__enter__")     \
-  F(exit, "__exit__") F(inplace, "inplace") F(module_parameters, "_parameters")                       \
-  F(input_args, "input_args") F(input_kwargs, "input_kwargs") F(input, "input") F(output, "output")   \
-  F(parameters, "parameters")
+  F(dict, "__dict__") F(self, "__self__") F(enter, "__enter__") F(exit, "__exit__")                   \
+  F(inplace, "inplace") F(module_parameters, "_parameters") F(input_args, "input_args")               \
+  F(input_kwargs, "input_kwargs") F(input, "input") F(output, "output") F(parameters, "parameters")
 // clang-format on
 
 // Calls that give a bool, and an empty Ref, leave a Python exception. REQUIRES: the GIL is held.
@@ -100,10 +100,12 @@ class ModuleCalls {
   bool WatchParameters(Object* call, Object* module);
   bool WatchParameter(Object* module_name, Object* name, Object* parameter);
   bool Finish(Object* call, Object* gradients);
+  Ref ArrivedGradients(Object* call) const;
 
   // REQUIRES: an exception is set. True when it is one of ours and was reported, and the model goes on.
   bool Report();
   bool Record(Object* name, Object* stack, int flags, std::initializer_list<Object*> keys_and_values);
+  bool NoteStack(Object* name, Object* stack);
   bool NoteParent(Object* name, Object* parent);
   Ref NewHooks(Object* tensor, Object* node) const;
   bool AddHook(Object* hooks, Object* key, Object* hook);
@@ -112,7 +114,7 @@ class ModuleCalls {
   bool IsPlainTensor(Object* value) const;
   bool NeedsGradient(Object* tensor, bool& needs) const;  // of a plain one
   bool ChangesInputs(Object* module, bool& changes) const;
-  bool IsDone(Object* call, bool& is_done) const;
+  bool IsOver(Object* call, bool& is_over) const;
   Ref BackwardName(Object* call);
 
   Ref Get(Object* object, const Ref& name) const;

@@ -116,7 +116,7 @@ bool ModuleCalls::WatchOutputs(Object* call, Object* result, Ref& handed_on) {
   }
   bool needs = false;
   if (!Set(call, names_.passed, empty_tuple_.get()) || !Set(call, names_.node, None()) ||
-      !NeedsGradient(result, needs)) {
+      !Set(call, names_.sources, empty_tuple_.get()) || !NeedsGradient(result, needs)) {
     return false;
   }
   if (!needs) return true;
@@ -170,15 +170,14 @@ bool ModuleCalls::GradientArrived(Object* self, Object* gradient) {
   return true;
 }
 
-// So that a second backward through the same graph records nothing new, nor one in a later step.
-bool ModuleCalls::IsDone(Object* call, bool& is_done) const {
-  if (!GetTruth(call, names_.backward_done, is_done)) return false;
-  if (is_done) return true;
+bool ModuleCalls::IsOver(Object* call, bool& is_over) const {
+  if (!GetTruth(call, names_.over, is_over)) return false;
+  if (is_over) return true;
   const Ref then = Get(call, names_.epoch), now = Get(capture_.get(), names_.epoch);
   std::int64_t then_number = 0, now_number = 0;
   if (!then || !now || !ReadNumber(then.get(), then_number) || !ReadNumber(now.get(), now_number))
     return false;
-  is_done = then_number != now_number;
+  is_over = then_number != now_number;
   return true;
 }
 
@@ -193,20 +192,23 @@ Ref ModuleCalls::BackwardName(Object* call) {
 }
 
 bool ModuleCalls::OutputsArrived(Object* call) {
-  bool is_done = false, is_kept = true, has_inputs = false;
-  if (!IsDone(call, is_done)) return false;
-  if (is_done) return true;
-  const Ref name = BackwardName(call), opened = Get(local_.get(), names_.backward);
-  if (!name || !opened || !GetTruth(call, names_.inputs, has_inputs)) return false;
-  if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.begin_module, name.get()), is_kept)) {
+  const Interpreter& py = Py();
+  bool is_over = false, has_inputs = false;
+  if (!IsOver(call, is_over)) return false;
+  if (is_over) return true;
+  const Ref name = BackwardName(call), module_name = Get(call, names_.module_name);
+  const Ref opened = Get(local_.get(), names_.backward);
+  if (!name || !module_name || !opened || !GetTruth(call, names_.inputs, has_inputs)) return false;
+  if (!passes_all_ && !CallMethod(filter_.get(), names_.begin_backward, module_name.get(), name.get()))
     return false;
-  }
-  if (!Set(call, names_.kept_backward, Truth(is_kept))) return false;
+  if (!Set(call, names_.began, py._Py_TrueStruct)) return false;
   if (with_construct_) {
     Object* const parent = Last(opened.get());
     if (!NoteParent(name.get(), parent == nullptr ? None() : parent)) return false;
   }
-  return has_inputs ? Append(opened.get(), name.get()) : Finish(call, empty_tuple_.get());
+  if (!has_inputs) return Finish(call, empty_tuple_.get());
+  // It may be there since a backward that was not asked for the gradients of the inputs.
+  return Remove(opened.get(), name.get()) && Append(opened.get(), name.get());
 }
 
 bool ModuleCalls::InputGradientArrived(Object* self, Object* gradient) {
@@ -219,45 +221,57 @@ bool ModuleCalls::InputGradientArrived(Object* self, Object* gradient) {
 }
 
 bool ModuleCalls::InputsDone(Object* call, Object* gradients) {
-  bool is_done = false;
-  if (!IsDone(call, is_done)) return false;
-  if (is_done) return true;
+  bool is_over = false;
+  if (!IsOver(call, is_over)) return false;
+  if (is_over) return true;
   const Ref name = BackwardName(call), opened = Get(local_.get(), names_.backward);
   return name && opened && Remove(opened.get(), name.get()) && Finish(call, gradients);
 }
 
+// A second backward through the same graph takes the place of the first.
 bool ModuleCalls::Finish(Object* call, Object* gradients) {
   const Interpreter& py = Py();
-  bool is_kept = false;
+  bool has_begun = false, is_kept = true, is_recorded = false;
   const Ref name = BackwardName(call);
-  if (!name || !Set(call, names_.backward_done, py._Py_TrueStruct) ||
-      !GetTruth(call, names_.kept_backward, is_kept)) {
+  if (!name || !GetTruth(call, names_.began, has_begun) || !GetTruth(call, names_.recorded, is_recorded)) {
+    return false;
+  }
+  if (!has_begun) return Set(call, names_.over, py._Py_TrueStruct);
+  if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.keeps_later, name.get()), is_kept)) {
     return false;
   }
   if (is_kept && (backward_input_ || backward_output_)) {
-    const Ref count = Get(call, names_.num_outputs), arrived = Get(call, names_.arrived);
-    const Ref of_outputs = Ref::Own(py.PyList_New(0));
-    std::int64_t num_outputs = 0;
-    if (!count || !arrived || !of_outputs || !ReadNumber(count.get(), num_outputs)) return false;
-    for (std::int64_t i = 0; i < num_outputs; ++i) {
-      const Ref position = NewNumber(i);
-      Object* const gradient =
-          arrived.get() == None() || !position ? nullptr : py.PyDict_GetItem(arrived.get(), position.get());
-      if (!position || !Append(of_outputs.get(), gradient == nullptr ? None() : gradient)) return false;
-    }
+    const Ref of_outputs = ArrivedGradients(call);
+    if (!of_outputs) return false;
     Object *const input = names_.input.get(), *const output = names_.output.get();
-    const bool done = !backward_output_ ? Record(name.get(), None(), kFinish, {input, of_outputs.get()})
+    const int flags = kFinish | (is_recorded ? kReplace | kMoveToEnd : 0);
+    const bool done = !backward_output_ ? Record(name.get(), None(), flags, {input, of_outputs.get()})
                       : !backward_input_
-                          ? Record(name.get(), None(), kFinish, {output, gradients})
-                          : Record(name.get(), None(), kFinish, {input, of_outputs.get(), output, gradients});
+                          ? Record(name.get(), None(), flags, {output, gradients})
+                          : Record(name.get(), None(), flags, {input, of_outputs.get(), output, gradients});
     if (!done) return false;
   }
-  if (!passes_all_ && !CallMethod(filter_.get(), names_.end_module, name.get())) {
-    return false;
-  }
+  if (!passes_all_ && !CallMethod(filter_.get(), names_.end_module, name.get())) return false;
   const Ref nothing = Ref::Own(py.PyDict_New());
-  return nothing && Set(call, names_.arrived, nothing.get()) &&
-         Set(call, names_.inputs, py._Py_FalseStruct) && Set(call, names_.sources, empty_tuple_.get());
+  return nothing && Set(call, names_.arrived, nothing.get()) && Set(call, names_.began, py._Py_FalseStruct) &&
+         Set(call, names_.recorded, py._Py_TrueStruct);
+}
+
+// A list, with None for an output that got none.
+Ref ModuleCalls::ArrivedGradients(Object* call) const {
+  const Interpreter& py = Py();
+  const Ref count = Get(call, names_.num_outputs), arrived = Get(call, names_.arrived);
+  Ref gradients = Ref::Own(py.PyList_New(0));
+  std::int64_t num_outputs = 0;
+  if (!arrived || !gradients || !ReadNumber(count, num_outputs)) return {};
+  for (std::int64_t i = 0; i < num_outputs; ++i) {
+    const Ref position = NewNumber(i);
+    if (!position) return {};
+    Object* const gradient =
+        arrived.get() == None() ? nullptr : py.PyDict_GetItem(arrived.get(), position.get());
+    if (!Append(gradients.get(), gradient == nullptr ? None() : gradient)) return {};
+  }
+  return gradients;
 }
 
 // ---- parameters
@@ -372,12 +386,14 @@ bool ModuleCalls::ParameterGradientArrived(Object* self, Object*) {
       number ? Ref::Own(py.PyUnicode_FromFormat("%U.parameters_grad.%S", module_name, number.get())) : Ref();
   if (!record) return false;
   bool is_kept = true;
-  if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.keeps_quietly, record.get()), is_kept)) {
+  if (!passes_all_ &&
+      !ReadTruth(CallMethod(filter_.get(), names_.keeps_gradients, module_name, record.get()), is_kept)) {
     return false;
   }
   if (!is_kept) return true;
   const Ref value = NewTuple(gradient.get());
-  return value && Record(record.get(), None(), (waiting <= 0 ? int{kFinish} : 0) | int{kMoveToEnd}, {name, value.get()});
+  return value && Record(record.get(), None(), (waiting <= 0 ? int{kFinish} : 0) | int{kMoveToEnd},
+                         {name, value.get()});
 }
 
 }  // namespace vernier::python

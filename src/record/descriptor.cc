@@ -12,7 +12,6 @@ namespace vernier {
 struct DescriptorWriter::Texts {
   std::string_view type, dtype;  // JSON; empty: the usual ones
   std::string_view after;        // a JSON object, or empty
-  bool plain = false;            // without requires_grad
 
   static Result<Texts> Of(std::string_view extras) {
     Texts texts;
@@ -23,7 +22,6 @@ struct DescriptorWriter::Texts {
       if (key == "type") texts.type = value;
       if (key == "dtype") texts.dtype = value;
       if (key == "after") texts.after = value;
-      if (key == "plain") texts.plain = value == "true";
       return Done{};
     }));
     return texts;
@@ -149,12 +147,13 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
   AppendDtype(tensor, texts.dtype, out);
   out += style.shape;
   AppendShape(tensor.shape, style, out);
+  const bool is_array = tensor.Has(kArray);
   if (slot != nullptr) {
     AddHole(Hole::kSummary, depth, slot, out);
   } else {
-    AppendSummary(known.measured, mode_, depth, out);
+    AppendSummary(known.measured, is_array ? SummaryMode::kStatistics : mode_, depth, out);
   }
-  if (!texts.plain) {
+  if (!is_array) {
     out += style.requires_grad;
     out += tensor.Has(kRequiresGrad) ? "true" : "false";
   }
@@ -162,7 +161,7 @@ Result<Done> DescriptorWriter::Write(const TensorWords& tensor, const Texts& tex
   if (slot != nullptr) {
     AddHole(Hole::kTail, depth, slot, out);
   } else {
-    AppendTail(known.measured, known.file, mode_, depth, out);
+    AppendTail(known.measured, known.file, is_array ? SummaryMode::kStatistics : mode_, depth, out);
   }
   out += style.end;
   out += '}';

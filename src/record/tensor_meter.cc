@@ -42,8 +42,18 @@ Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Tens
   return read;
 }
 
+SummaryMode TensorMeter::ModeOf(const TensorWords& tensor) const {
+  return tensor.Has(kArray) ? SummaryMode::kStatistics : options_.summary;
+}
+
+// NumPy computes in double where torch would not compute at all.
+bool TensorMeter::HasHighPrecision(const TensorWords& tensor) const {
+  if (!tensor.Has(kArray)) return options_.high_precision;
+  return Class(*tensor.dtype) != DtypeClass::kFloat || *tensor.dtype == Dtype::kF64;
+}
+
 Walk TensorMeter::WalkOf(const TensorWords& tensor) const {
-  const SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
+  const SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
   const bool in_order = request.crc32 || request.xor64;
   return in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
 }
@@ -53,7 +63,7 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorF
                                               RecordTotals& totals) {
   ++totals.num_measured;
   totals.bytes_measured += tensor.num_bytes();
-  SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
+  SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
   if (tensor.Has(kNoStatistics)) request.statistics = false;
   StagingPool::Buffer copy;
   if (files != nullptr) {
@@ -70,7 +80,7 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorF
   const Summary summary = task.Finish();
   MeasureCache::Known known;
   known.measured =
-      ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), options_.summary, options_.high_precision);
+      ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
   if (tensor.Has(kNoStatistics)) known.measured.statistics = NothingMeasured().statistics;
   if (files != nullptr) {
     known.file = &files->Store(stem(), *tensor.dtype, tensor.shape, summary.crc32, std::move(copy), totals);

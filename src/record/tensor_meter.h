@@ -31,6 +31,8 @@ class TensorMeter {
   void Forget() { cache_.Clear(); }
 
  private:
+  SummaryMode ModeOf(const TensorWords& tensor) const;
+  bool HasHighPrecision(const TensorWords& tensor) const;
   Walk WalkOf(const TensorWords& tensor) const;
   Result<MeasureCache::Known> Read(const TensorWords& tensor, TensorFiles* files,
                                    const std::function<std::string()>& stem, RecordTotals& totals);

@@ -61,9 +61,9 @@ TEST(Recorder, WritesARecordAsTheReferenceDoes) {
 TEST(Recorder, DescribesATensorDifferentlyWhenTold) {
   Recording recording;
   recording.Put("A.0.forward",
-                "{\"input_args\":[\x01{\"type\":\"numpy.ndarray\",\"dtype\":\"float32\",\"plain\":true},"
+                "{\"input_args\":[\x01{\"type\":\"numpy.ndarray\",\"dtype\":\"float32\"},"
                 "\x01{\"after\":{\"device_mesh\":[0,1],\"placements\":[]}}]}",
-                Floats(kOnes) + Floats(kOnes, {.flags = kRequiresGrad}));
+                Floats(kOnes, {.flags = kArray}) + Floats(kOnes, {.flags = kRequiresGrad}));
   const std::string text = recording.Data();
   EXPECT_NE(text.find("\"type\": \"numpy.ndarray\",\n     \"dtype\": \"float32\","), std::string::npos);
   EXPECT_EQ(ValuesOf(text, "requires_grad"), std::vector<std::string>{"true"});

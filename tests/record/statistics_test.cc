@@ -39,6 +39,21 @@ std::string DescribedVector(Dtype dtype, const std::vector<T>& values, const Rec
   return Described(Tensor(values.data(), dtype, {static_cast<std::int64_t>(values.size())}), options);
 }
 
+TEST(Statistics, OfArraysAreThoseOfNumPy) {
+  const auto described = [](auto values, Dtype dtype, SummaryMode summary) {
+    RecorderOptions options;
+    options.summary = summary;
+    auto words = Tensor(values.data(), dtype, {static_cast<std::int64_t>(values.size())});
+    words[4] |= kArray;
+    return Described(words, options);
+  };
+  for (const SummaryMode mode : {SummaryMode::kStatistics, SummaryMode::kMd5, SummaryMode::kXor}) {
+    EXPECT_EQ(described(std::vector<double>{3, 4}, Dtype::kF64, mode), "4.0 3.0 3.5 5.0");
+    EXPECT_EQ(described(std::vector<std::int32_t>{3, 4}, Dtype::kI32, mode), "4 3 3.5 5.0");
+    EXPECT_EQ(described(std::vector<float>{3, 4}, Dtype::kF32, mode), "4.0 3.0 3.5 5.0");
+  }
+}
+
 TEST(Statistics, FollowTheTableForEveryDtype) {
   EXPECT_EQ(DescribedVector<float>(Dtype::kF32, {1.5f, -2.25f, 0.1f, 3}),
             "3.0 -2.25 0.5874999761581421 4.040111541748047");

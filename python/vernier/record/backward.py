@@ -104,12 +104,13 @@ class Backward:
         if node is None:
             return
         capture = self._capture
-        epochs = [capture.epoch]
+        epoch, flags = capture.epoch, core.FINISH
 
         def hook(grad_inputs, grad_outputs):
-            # A second backward through the same graph records nothing new, nor does one in a later step.
-            if epochs and epochs.pop() == capture.epoch:
-                capture.quietly(self._api_backward, name, family, api, grad_inputs, grad_outputs)
+            nonlocal flags
+            if epoch == capture.epoch:
+                capture.quietly(self._api_backward, name, family, api, grad_inputs, grad_outputs, flags)
+                flags |= core.REPLACE  # by a second backward through the same graph
 
         if self._is_watched(tensor):
             # Given back as it came: what flows through the API is not what flows through the module that made it.
@@ -127,23 +128,19 @@ class Backward:
         tensor._backward_hooks[key] = hook
         self._hooked.append((weakref.ref(tensor._backward_hooks), key))
 
-    def _api_backward(self, name, family, api, grad_inputs, grad_outputs):
+    def _api_backward(self, name, family, api, grad_inputs, grad_outputs, flags):
         capture = self._capture
         if capture.filter.keeps_api(name, family, api):
-            self._put_gradients(name, grad_outputs, grad_inputs)
+            fields = ()
+            if capture.backward_input:
+                fields += ("input", grad_outputs)
+            if capture.backward_output:
+                fields += ("output", grad_inputs)
+            if fields:
+                capture.put(name, None, flags, *fields)
         if capture.with_construct:
             opened = capture.local.backward
             capture.note_parent(name, opened[-1] if opened else None)
-
-    def _put_gradients(self, name, gradients_in, gradients_out):
-        capture = self._capture
-        fields = ()
-        if capture.backward_input:
-            fields += ("input", gradients_in)
-        if capture.backward_output:
-            fields += ("output", gradients_out)
-        if fields:
-            capture.put(name, None, core.FINISH, *fields)
 
     # -- modules
 
@@ -176,12 +173,12 @@ class Backward:
     def _watch_sources(self, call):
         """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
         call.rerouted = True
-        arrived = {}
+        arrived, num_sources = {}, len(call.sources)
 
         def arrive(position, gradient):
             arrived[position] = gradient
-            if len(arrived) == len(call.sources):
-                gradients = [arrived[i] for i in range(len(arrived))]
+            if len(arrived) == num_sources:
+                gradients = [arrived.pop(i) for i in range(num_sources)]
                 self._tell(call, self._inputs_done, gradients)
 
         if not all(hasattr(node, "register_prehook") for node, _ in call.sources):

@@ -68,7 +68,9 @@ class ModuleCall:
     """One call of one module, from its inputs to the gradients of its inputs. Filled in by the core."""
 
     name = module_name = number = epoch = backward_name = parent = stack = None
-    kept = kept_backward = rerouted = backward_done = changes_inputs = False
+    kept = rerouted = changes_inputs = False
+    began = recorded = False  # its backward: is going on, was recorded before
+    over = False  # its backward is not to be recorded
     inputs = False  # gradients flow to some
     sources = passed = ()  # see backward.py
     node = None  # that the only input went through
@@ -104,9 +106,10 @@ class Capture:
         self.forward_input = config.takes("forward") and config.takes("input")
         self.forward_output = config.takes("forward") and config.takes("output")
         self._takes_both = self.forward_input and self.forward_output
+        self.takes_forward = self.forward_input or self.forward_output
         self.backward_input = config.takes("backward") and config.takes("input")
         self.backward_output = config.takes("backward") and config.takes("output")
-        self.takes_backward = self.backward_input or self.backward_output
+        self.takes_backward = self.backward_input or self.backward_output or self.with_construct
         self.parameter_gradients = not ("forward" in config.data_mode and "backward" not in config.data_mode)
         self.tensor_list = tuple(config.tensor_list)
         self.backward = Backward(self)
@@ -166,6 +169,8 @@ class Capture:
             try:
                 if self.with_stacks and (kept or self.with_construct):
                     stack = self._stack(*local.boundaries[-1], 2)  # without this, and the handler that called it
+                if kept and stack is not None and not self.takes_forward:
+                    self.note_stack(name, stack)
                 if kept and self.forward_input and not together:
                     masked = MASKED_INPUTS.get(api, ()) if family == "Distributed" else ()
                     self._put_inputs(name, masked, args, kwargs, stack)
@@ -265,7 +270,7 @@ class Capture:
         """Instead of put() where only the structure is wanted."""
         self._num_noted += 1
         if stack is not None:
-            self.recorder.note_stack(name, stack.number)
+            self.note_stack(name, stack)
 
     def put_text(self, name, text, values, stack, flags):
         """What was described already."""
@@ -279,6 +284,10 @@ class Capture:
     def num_calls(self):
         """Seen in this step."""
         return self._num_noted + self._num_puts() - self._num_puts_before
+
+    def note_stack(self, name, stack):
+        """Of a call without a record."""
+        self.recorder.note_stack(name, stack.number)
 
     def note_parent(self, name, parent):
         if self.micro_step is None:
@@ -305,9 +314,12 @@ class Capture:
 
 
 def _as_tuple(result):
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
+    """The outputs of a call: a tuple, or what is described as it is."""
+    if not isinstance(result, tuple):
+        return (result,)
+    if hasattr(result, "_fields"):
         return dict(zip(result._fields, result))
-    return result if isinstance(result, tuple) and not isinstance(result, torch.Size) else (result,)
+    return result if type(result) in (tuple, torch.Size) else tuple(result)
 
 
 def _dropout_is_off(args, kwargs):

@@ -57,7 +57,7 @@ class Collectives:
 
     def _record(self, pending):
         capture = self._capture
-        if capture.filter.keeps_quietly(pending.name):
+        if capture.filter.keeps_later(pending.name):
             capture.put_changed_arguments(pending.name, pending.api, pending.args, pending.kwargs)
 
 

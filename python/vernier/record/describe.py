@@ -67,7 +67,7 @@ class Describer:
             type(...): lambda value: '{"type":"ellipsis","value":"..."}',
             torch.dtype: lambda value: f'{{"type":"torch.dtype","value":{_quote(str(value))}}}',
             torch.device: lambda value: f'{{"type":"torch.device","value":{_quote(str(value))}}}',
-            torch.layout: lambda value: f'{{"type":"torch.layout","value":{_quote(str(value))}}}',
+            torch.layout: lambda value: "null",
             torch.memory_format: lambda value: (
                 f'{{"type":"torch.memory_format","format":{_quote(_MEMORY_FORMATS.get(value, str(value)))}}}'
             ),
@@ -243,7 +243,7 @@ class Describer:
             if plain is not None or code < 0
             else numpy.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))
         )
-        extras = _quote({"type": "numpy.ndarray", "dtype": str(value.dtype), "plain": True})
+        extras = _quote({"type": "numpy.ndarray", "dtype": str(value.dtype)})
         if self._keep_tensors:
             try:
                 values.tensors.append(torch.from_numpy(plain))
@@ -251,12 +251,12 @@ class Describer:
                 values.tensors.append(torch.empty(0))
                 plain = None
         if code < 0 or plain is None:
-            values.words += (0, 0, 0, -1, core.NO_DATA, value.ndim, *value.shape, *([0] * value.ndim))
+            values.words += (0, 0, 0, -1, core.ARRAY | core.NO_DATA, value.ndim, *value.shape, *([0] * value.ndim))
             return _TENSOR_MARK + extras
         values.keep.append(plain)
         address = plain.__array_interface__["data"][0]
         strides = [stride // plain.itemsize for stride in plain.strides]
-        values.words += (address, 0, 0, code, 0, plain.ndim, *plain.shape, *strides)
+        values.words += (address, 0, 0, code, core.ARRAY, plain.ndim, *plain.shape, *strides)
         values.num_bytes += plain.nbytes
         return _TENSOR_MARK + extras
 
@@ -285,7 +285,8 @@ def type_name(tensor):
             if functorch.is_gradtrackingtensor(tensor):
                 return "GradTrackingTensor"
         return "torch.Tensor"
-    return f"{kind.__module__}.{kind.__qualname__}"
+    # Only torch's own kinds have a name in a dump.
+    return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__.startswith("torch.") else "torch.Tensor"
 
 
 def _placement(placement):

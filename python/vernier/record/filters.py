@@ -12,12 +12,14 @@ class Filter:
         self._risk = config.risk_level if config.level in ("L1", "mix") and not (self._list or self._scope) else "ALL"
         self._mix = config.level == "mix"
         self._inside = []  # listed modules that are running
+        self._with_backward = set()  # modules that have a backward
         self._open = not self._scope
         self._over = False
         self.passes_all = self._risk == "ALL" and not self._list and not self._scope
 
     def begin_step(self):
         self._inside = []
+        self._with_backward.clear()
         self._open = not self._scope
         self._over = False
 
@@ -52,9 +54,17 @@ class Filter:
             self._inside.remove(name)
         self._leave_scope(name)
 
-    def keeps_quietly(self, name):
-        """For names that follow their module: parameters' gradients."""
+    def keeps_later(self, name):
+        """Whether a record that is made or added to after the call began is kept."""
         return self.passes_all or (self._open and self._listed(name))
+
+    def begin_backward(self, module_name, name):
+        if self.begin_module(name):
+            self._with_backward.add(module_name)
+
+    def keeps_gradients(self, module_name, name):
+        """Of parameters; they follow their module."""
+        return self._open and self._listed(name) or module_name in self._with_backward
 
     def _listed(self, name):
         return not self._list or bool(self._inside) or any(part in name for part in self._list)

@@ -18,11 +18,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .capture import no_torch_function
+from .head_checks import CHECKS, HeadChecks
 from .names import SILENT_OPERATORS
 
 _push = torch.overrides._push_mode
 _pop = torch.overrides._pop_mode
-_HEAD_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+# What torch's own modules call by another way than the public names, or only to be able to hang hooks on a module.
+_UNSEEN = dict.fromkeys(("gru", "gru_cell", "lstm_cell"), "torch.nn.modules.rnn")
+_UNSEEN["view_as"] = "torch.utils.hooks"
 
 
 class ApiMode(TorchFunctionMode):
@@ -49,6 +52,8 @@ class ApiMode(TorchFunctionMode):
             found = None
         if found is not None:
             family, api, prefix, pure = found
+            if api in _UNSEEN and sys._getframe(1).f_globals.get("__name__") == _UNSEEN[api]:
+                return func(*args, **kwargs)
             return capture.call_api(family, api, prefix, func, args, kwargs, pure)
         if isinstance(func, types.FunctionType):
             return self._see_inside(func, args, kwargs)
@@ -90,7 +95,7 @@ def body_of(function):
         if not isinstance(inner, types.FunctionType):
             return function
         scope = dict(inner.__globals__)
-        scope.update((name, _never) for name in _HEAD_CHECKS if name in scope)
+        scope.update((name, _never) for name in CHECKS if name in scope)
         body = types.FunctionType(inner.__code__, scope, inner.__name__, inner.__defaults__, inner.__closure__)
         body.__kwdefaults__ = inner.__kwdefaults__
         _bodies[function] = body
@@ -242,6 +247,8 @@ class Interposer:
                 self._swaps.append(CodeSwap(function, handler))
             if collectives is not None:
                 self._swaps += collectives.swaps()
+        if level != "L2":
+            self._swaps.append(HeadChecks(self._mode, self._has_seen_parts))
         if level == "L2":
             from .operators import OperatorMode
 
@@ -363,12 +370,17 @@ class Interposer:
                 return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
         return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
 
+    def _has_seen_parts(self, module):
+        return self._capture.on and any(id(part) in self._names for part in module.modules())
+
     def _module_call(self, original, args, kwargs):
         module = args[0]
         found = self._names.get(id(module))
         capture = self._capture
         if found is None or found[0]() is not module or not capture.on or torch._C._get_tracing_state():
             return original(*args, **kwargs)
+        if module._forward_pre_hooks or module._forward_hooks:
+            return self._between_hooks(module, found[1], original, args, kwargs)
         local = capture.local
         if local.observed:
             return capture.call_module(module, found[1], original, args[1:], kwargs)
@@ -382,6 +394,27 @@ class Interposer:
             local.observed = False
             if self._mode is not None:
                 _remove_mode(self._mode)
+
+    def _between_hooks(self, module, name, original, args, kwargs):
+        """The module as its own hooks see it: after those before its forward, before those after it."""
+        forward, attributes = module.forward, module.__dict__
+        own = attributes.get("forward")
+
+        def put_back():
+            if attributes.get("forward") is seen:
+                del attributes["forward"]
+                if own is not None:
+                    attributes["forward"] = own
+
+        def seen(*args, **kwargs):
+            put_back()
+            return self._capture.call_module(module, name, lambda _, *a, **k: forward(*a, **k), args, kwargs)
+
+        attributes["forward"] = seen
+        try:
+            return original(*args, **kwargs)
+        finally:
+            put_back()
 
 
 _PLAIN = {

@@ -1,0 +1,63 @@
+"""What torch.overrides answers to functions and modules that ask there whether somebody overrides torch.
+
+Without this, recording would change what the model does: our mode makes the answer yes, and attention then leaves its
+fused path.
+"""
+
+import sys
+import types
+
+import torch
+
+CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_ENCODER = torch.nn.TransformerEncoderLayer
+
+
+class HeadChecks:
+    """Answers as if ``mode`` were not there. ``is_seen(module)``: whether parts of it are recorded."""
+
+    def __init__(self, mode, is_seen):
+        self._mode = mode
+        self._is_seen = is_seen
+        self._originals = {name: getattr(torch.overrides, name) for name in CHECKS}
+        self._looks_at_hooks = _mentions(_ENCODER.forward.__code__, "_forward_hooks")
+
+    def on(self):
+        for name, original in self._originals.items():
+            setattr(torch.overrides, name, self._answer(original))
+
+    def off(self):
+        for name, original in self._originals.items():
+            setattr(torch.overrides, name, original)
+
+    def _answer(self, original):
+        def answer(*args):
+            return self._asked_by_encoder(sys._getframe(1)) or self._without_mode(original, args)
+
+        return answer
+
+    def _asked_by_encoder(self, frame):
+        """Its fused path leaves its parts out, so it is not taken when these have hooks; nor when we look at them."""
+        if not self._looks_at_hooks or frame.f_code is not _ENCODER.forward.__code__:
+            return False
+        module = frame.f_locals.get("self")
+        return module is not None and self._is_seen(module)
+
+    def _without_mode(self, original, args):
+        if self._mode is None or torch._C._len_torch_function_stack() != 1:
+            return original(*args)
+        mode = torch.overrides._pop_mode()
+        if mode is not self._mode:
+            torch.overrides._push_mode(mode)
+            return original(*args)
+        try:
+            return original(*args)
+        finally:
+            torch.overrides._push_mode(mode)
+
+
+def _mentions(code, text):
+    return any(
+        constant == text or isinstance(constant, types.CodeType) and _mentions(constant, text)
+        for constant in code.co_consts
+    )
