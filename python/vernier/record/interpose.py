@@ -4,7 +4,8 @@ Functions of C arrive at a torch function mode. Python functions would arrive th
 torch, so for these the code object is exchanged while recording: the function stays the same object, wherever it was
 imported to. Operators reach the mode under other names (`x + y` as `add`), so Tensor's operator methods are wrapped.
 Modules are seen in `nn.Module.__call__`, by its code too: replacing the attribute would make the interpreter forget
-what it knows of every class of modules. Nothing is attached to them, so they pickle and copy as ever.
+what it knows of every class of modules. Nothing is attached to them, so they pickle and copy as ever; only a module
+with hooks of its own has another `forward` from the beginning of a call until it comes to that.
 """
 
 import functools
@@ -379,17 +380,17 @@ class Interposer:
         capture = self._capture
         if found is None or found[0]() is not module or not capture.on or torch._C._get_tracing_state():
             return original(*args, **kwargs)
-        if module._forward_pre_hooks or module._forward_hooks:
-            return self._between_hooks(module, found[1], original, args, kwargs)
+        has_hooks = module._forward_pre_hooks or module._forward_hooks
+        call = self._between_hooks if has_hooks else capture.call_module
         local = capture.local
         if local.observed:
-            return capture.call_module(module, found[1], original, args[1:], kwargs)
+            return call(module, found[1], original, args[1:], kwargs)
         # A part of the model that runs in a thread of its own, as DataParallel's replicas do.
         local.observed = True
         if self._mode is not None:
             _push(self._mode)
         try:
-            return capture.call_module(module, found[1], original, args[1:], kwargs)
+            return call(module, found[1], original, args[1:], kwargs)
         finally:
             local.observed = False
             if self._mode is not None:
@@ -397,8 +398,10 @@ class Interposer:
 
     def _between_hooks(self, module, name, original, args, kwargs):
         """The module as its own hooks see it: after those before its forward, before those after it."""
-        forward, attributes = module.forward, module.__dict__
+        forward, attributes, thread = module.forward, module.__dict__, threading.get_ident()
         own = attributes.get("forward")
+        if hasattr(own, "of_thread"):  # another thread is on its way to it
+            return self._capture.call_module(module, name, original, args, kwargs)
 
         def put_back():
             if attributes.get("forward") is seen:
@@ -407,12 +410,15 @@ class Interposer:
                     attributes["forward"] = own
 
         def seen(*args, **kwargs):
+            if threading.get_ident() != thread:
+                return forward(*args, **kwargs)
             put_back()
             return self._capture.call_module(module, name, lambda _, *a, **k: forward(*a, **k), args, kwargs)
 
+        seen.of_thread = thread
         attributes["forward"] = seen
         try:
-            return original(*args, **kwargs)
+            return original(module, *args, **kwargs)
         finally:
             put_back()
 
