@@ -226,8 +226,8 @@ Object* Enter(Front& front, Object* const* arguments, Size count) {
   return front.modules->Enter(arguments[0], arguments[1], arguments[2], arguments[3]).Release();
 }
 
-Object* EnterUnseen(Front&, Object* const* arguments, Size) {
-  return NewTuple(None(), arguments[2]).Release();
+Object* EnterUnseen(Front&, Object* const* arguments, Size count) {
+  return count == 4 ? NewTuple(None(), arguments[2]).Release() : WrongCall("enter()");
 }
 
 Object* Leave(Front& front, Object* const* arguments, Size count) {
@@ -235,7 +235,9 @@ Object* Leave(Front& front, Object* const* arguments, Size count) {
   return front.modules->Leave(arguments[0], arguments[1], arguments[2]).Release();
 }
 
-Object* LeaveUnseen(Front&, Object* const* arguments, Size) { return Ref::Share(arguments[2]).Release(); }
+Object* LeaveUnseen(Front&, Object* const* arguments, Size count) {
+  return count == 3 ? Ref::Share(arguments[2]).Release() : WrongCall("leave()");
+}
 
 Object* Abandon(Front& front, Object* const* arguments, Size count) {
   if (count != 3) return WrongCall("abandon(call, module, wants_record)");

@@ -226,12 +226,11 @@ bool ModuleCalls::Before(Object* call, Object* name, Object* args, Object* kwarg
   if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.begin_module, name), is_kept)) {
     return false;
   }
-  // The innermost one; while a checkpoint repeats a part of the model, the backward that needs it.
-  const Ref modules = Get(local_.get(), names_.modules), backward = Get(local_.get(), names_.backward);
-  if (!modules || !backward) return false;
-  Object* parent = Last(modules.get());
-  if (parent == nullptr) parent = Last(backward.get());
-  if (parent != nullptr && !Set(call, names_.parent, parent)) return false;
+  const Ref modules = Get(local_.get(), names_.modules);
+  if (!modules) return false;
+  Ref parent = Ref::Share(Last(modules.get()));
+  if (!parent) parent = CallMethod(capture_.get(), names_.running_module);
+  if (!parent || !Set(call, names_.parent, parent.get())) return false;
   if (!is_kept) return true;
   if (!Set(call, names_.kept, py._Py_TrueStruct)) return false;
   Ref stack = Ref::Share(None());
@@ -327,7 +326,9 @@ bool ModuleCalls::TakeOff(Object* call) {
   const Interpreter& py = Py();
   const Ref name = Get(call, names_.name), stack = Get(call, names_.stack);
   const Ref modules = Get(local_.get(), names_.modules), boundaries = Get(local_.get(), names_.boundaries);
-  if (!name || !stack || !modules || !boundaries || !Remove(modules.get(), name.get())) return false;
+  const Ref undo = Get(call, names_.undo);
+  if (!name || !stack || !modules || !boundaries || !undo || !Remove(modules.get(), name.get())) return false;
+  if (undo.get() != None() && !Call(undo.get()) && !Report()) return false;
   const Size last = py.PyList_Size(boundaries.get()) - 1;
   if (stack.get() == None() || last < 1) return true;
   Object* const boundary = py.PyList_GetItem(boundaries.get(), last);
@@ -335,23 +336,30 @@ bool ModuleCalls::TakeOff(Object* call) {
   return py.PyList_SetSlice(boundaries.get(), last, last + 1, nullptr) == 0;
 }
 
+// Of the graph.
+bool ModuleCalls::LetGo(Object* call) {
+  return Set(call, names_.passed, empty_tuple_.get()) && Set(call, names_.node, None()) &&
+         Set(call, names_.sources, empty_tuple_.get());
+}
+
 bool ModuleCalls::Abandon(Object* call, Object* module, bool wants_record) {
   const Quiet quiet(*this);
-  if (!quiet || !TakeOff(call) || !Set(call, names_.passed, empty_tuple_.get()) ||
-      !Set(call, names_.node, None())) {
-    return false;
-  }
-  return !wants_record || After(call, module, None()) || Report();
+  bool is_over = false;
+  if (!quiet || !TakeOff(call) || !LetGo(call) || !IsOver(call, is_over)) return false;
+  if (is_over) return true;
+  if (wants_record) return After(call, module, None()) || Report();
+  const Ref name = Get(call, names_.name);
+  return name && (passes_all_ || CallMethod(filter_.get(), names_.end_module, name.get()) || Report());
 }
 
 Ref ModuleCalls::Leave(Object* call, Object* module, Object* result) {
   const Quiet quiet(*this);
-  if (!quiet || !TakeOff(call)) return {};
-  if (!After(call, module, result) && !Report()) return {};
+  bool is_over = false, watches = false;
+  if (!quiet || !TakeOff(call) || !IsOver(call, is_over)) return {};
   Ref handed_on = Ref::Share(result);
-  bool watches = false;
-  if (!GradientsAreOn(watches)) return {};
-  if (!watches) return handed_on;
+  if (!is_over && !After(call, module, result) && !Report()) return {};
+  if (!is_over && !GradientsAreOn(watches)) return {};
+  if (!watches) return LetGo(call) ? std::move(handed_on) : Ref();
   if (takes_backward_ && !WatchOutputs(call, result, handed_on) && !Report()) return {};
   if (parameter_gradients_ && !WatchParameters(call, module) && !Report()) return {};
   return handed_on;

@@ -25,17 +25,18 @@ struct Front;
   F(rerouted, "rerouted") F(over, "over") F(recorded, "recorded") F(backward_name, "backward_name")   \
   F(changes_inputs, "changes_inputs") F(modules, "modules") F(backward, "backward")                   \
   F(boundaries, "boundaries") F(depth, "depth") F(counters, "counters") F(micro_step, "micro_step")   \
-  F(failed, "failed") F(put, "put") F(note_parent, "note_parent") F(note_stack, "note_stack")         \
-  F(begin_module, "begin_module") F(end_module, "end_module") F(begin_backward, "begin_backward")     \
-  F(keeps_later, "keeps_later") F(keeps_gradients, "keeps_gradients")                                 \
-  F(watch_module_inputs, "watch_module_inputs") F(watch_module_output, "watch_module_output")         \
-  F(watch_parameter, "watch_parameter") F(requires_grad, "requires_grad") F(dtype, "dtype")           \
-  F(layout, "layout") F(grad_fn, "grad_fn") F(grad, "grad") F(main_grad, "main_grad")                 \
-  F(is_leaf, "is_leaf") F(version, "_version") F(tensor_hooks, "_backward_hooks")                     \
-  F(parameter_hooks, "_post_accumulate_grad_hooks") F(register_hook_dict, "_register_hook_dict")      \
-  F(dict, "__dict__") F(self, "__self__") F(enter, "__enter__") F(exit, "__exit__")                   \
-  F(inplace, "inplace") F(module_parameters, "_parameters") F(input_args, "input_args")               \
-  F(input_kwargs, "input_kwargs") F(input, "input") F(output, "output") F(parameters, "parameters")
+  F(failed, "failed") F(running_module, "running_module") F(undo, "undo") F(put, "put")               \
+  F(note_parent, "note_parent") F(note_stack, "note_stack") F(begin_module, "begin_module")           \
+  F(end_module, "end_module") F(begin_backward, "begin_backward") F(keeps_later, "keeps_later")       \
+  F(keeps_gradients, "keeps_gradients") F(watch_module_inputs, "watch_module_inputs")                 \
+  F(watch_module_output, "watch_module_output") F(watch_parameter, "watch_parameter")                 \
+  F(requires_grad, "requires_grad") F(dtype, "dtype") F(layout, "layout") F(grad_fn, "grad_fn")       \
+  F(grad, "grad") F(main_grad, "main_grad") F(is_leaf, "is_leaf") F(version, "_version")              \
+  F(tensor_hooks, "_backward_hooks") F(parameter_hooks, "_post_accumulate_grad_hooks")                \
+  F(register_hook_dict, "_register_hook_dict") F(dict, "__dict__") F(self, "__self__")                \
+  F(enter, "__enter__") F(exit, "__exit__") F(inplace, "inplace") F(module_parameters, "_parameters") \
+  F(input_args, "input_args") F(input_kwargs, "input_kwargs") F(input, "input") F(output, "output")   \
+  F(parameters, "parameters")
 // clang-format on
 
 // Calls that give a bool, and an empty Ref, leave a Python exception. REQUIRES: the GIL is held.
@@ -95,6 +96,7 @@ class ModuleCalls {
   bool After(Object* call, Object* module, Object* result);
   Ref OwnParameters(Object* module) const;
   bool TakeOff(Object* call);
+  bool LetGo(Object* call);
   bool WatchInputs(Object* call, Object* module, Object* args, Ref& handed_on);
   bool WatchOutputs(Object* call, Object* result, Ref& handed_on);
   bool WatchParameters(Object* call, Object* module);

@@ -71,6 +71,7 @@ Object* ModuleCalls::RunHook(Object* self, Object* const* arguments, Size count)
     const InFlight in_flight(*front);
     if (front->closed || front->modules == nullptr || count < 1) return NewNone();
     ModuleCalls& calls = *front->modules;
+    const Ref held = Ref::Share(self);  // another thread may take the hook away meanwhile
     const Quiet quiet(calls);
     const bool done = quiet && (calls.*Fire)(self, arguments[count - 1]);
     return done || calls.Report() ? NewNone() : nullptr;
@@ -115,10 +116,7 @@ bool ModuleCalls::WatchOutputs(Object* call, Object* result, Ref& handed_on) {
     return true;
   }
   bool needs = false;
-  if (!Set(call, names_.passed, empty_tuple_.get()) || !Set(call, names_.node, None()) ||
-      !Set(call, names_.sources, empty_tuple_.get()) || !NeedsGradient(result, needs)) {
-    return false;
-  }
+  if (!LetGo(call) || !NeedsGradient(result, needs)) return false;
   if (!needs) return true;
   const Ref zero = NewNumber(0);
   return zero && Set(call, names_.num_outputs, one_.get()) && WatchOutput(result, call, zero.get());

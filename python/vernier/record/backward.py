@@ -1,6 +1,5 @@
 """Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
 
-import copy
 import functools
 import itertools
 import weakref
@@ -9,12 +8,13 @@ from collections import OrderedDict
 import torch
 
 from . import core
+from .nests import gradient_tensors, put_back, replaced
+from .versions import IS_TORCH_2
 
 _STRIDED = torch.strided
 # From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
 _AFTER_GRADIENT = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
 _TensorBase = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-_IS_TORCH_2 = torch.__version__ >= "2"
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
 
@@ -30,18 +30,14 @@ class Boundary(torch.autograd.Function):
         return gradients
 
 
-class Gathered(torch.autograd.Function):
+class Gathered(Boundary):
     """Several outputs of a module, so that what uses them outside is told from what uses them inside."""
 
     @staticmethod
     def forward(ctx, *tensors):
         # What got no gradient hands none on, as after the framework's own module hooks.
-        ctx.set_materialize_grads(not _IS_TORCH_2)
-        return tuple(tensor.view_as(tensor) for tensor in tensors)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        return gradients
+        ctx.set_materialize_grads(not IS_TORCH_2)
+        return Boundary.forward(ctx, *tensors)
 
 
 class Backward:
@@ -77,6 +73,10 @@ class Backward:
             "watched_parameters": self._parameters,
             "firings": self._firings,
         }
+
+    def forget_dead(self):
+        """Of tensors that are gone: a program may start and stop often in one step."""
+        self._hooked[:] = [hooked for hooked in self._hooked if hooked[0]() is not None]
 
     def end_step(self):
         for handle in self._handles:
@@ -146,7 +146,7 @@ class Backward:
 
     def watch_module_inputs(self, call, args):
         """The positional arguments to hand on. Gradients that flow back to them are seen by a node of our own."""
-        tensors = _gradient_tensors(args)
+        tensors = gradient_tensors(args)
         if not tensors:
             return args
         call.inputs = True
@@ -168,7 +168,11 @@ class Backward:
                 self._tell(call, self._inputs_done, grad_inputs)
 
         node.register_hook(hook)
-        return _replace(args, iter(passed))
+        undo = []
+        args = replaced(args, iter(passed), undo)
+        if undo:
+            call.undo = functools.partial(put_back, undo)
+        return args
 
     def _watch_sources(self, call):
         """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
@@ -189,13 +193,13 @@ class Backward:
             self._handles.append(node.register_prehook(hook))
 
     def watch_module_output(self, call, result):
-        """The result to hand on: the same object but in one rare case."""
+        """The result to hand on: views of the outputs where there are several."""
         if any(tensor._version != version for tensor, version in call.passed):
             # Something inside changed an input in place, around our node.
             call.sources = call.sources or [_before(call.node)]
             self._watch_sources(call)
         call.passed, call.node = (), None
-        tensors = _gradient_tensors(result)
+        tensors = gradient_tensors(result)
         call.num_outputs = len(tensors)
         if len(tensors) < 2:
             for tensor in tensors:
@@ -210,14 +214,14 @@ class Backward:
             self._tell(call, self._outputs_arrived)
 
         passed[0].grad_fn.register_hook(hook)
-        return _replace(result, iter(passed))
+        return replaced(result, iter(passed))
 
     def _part_outputs(self, call, result, tensors):
         """Instead of one node for all of them, where that would forbid to change them in place."""
         passed = [tensor.view_as(tensor) for tensor in tensors]
         for position, tensor in enumerate(passed):
             self._watch_output(tensor, call, position)
-        return _replace(result, iter(passed))
+        return replaced(result, iter(passed))
 
     def _tell(self, call, function, *arguments):
         if call.epoch == self._capture.epoch:  # later the recorder may be gone
@@ -269,36 +273,3 @@ def _through(function, tensors):
             # Allows changing them in place, which torch forbids for what a Function returns.
             torch._C._autograd._set_creation_meta(tensor, _creation_meta.DEFAULT)
     return passed
-
-
-def _gradient_tensors(value):
-    """The tensors of a nest that gradients flow to, in order."""
-    if isinstance(value, torch.Tensor):  # nearly every output, and next to every argument
-        return [value] if value.requires_grad and value.element_size() > 1 else []
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return []
-    found = []
-    for item in value:
-        found += _gradient_tensors(item)
-    return found
-
-
-def _replace(value, replacements):
-    """The same nest with its gradient-requiring tensors replaced in order."""
-    if isinstance(value, torch.Tensor):
-        return next(replacements) if value.requires_grad and value.element_size() > 1 else value
-    if isinstance(value, tuple):
-        items = [_replace(item, replacements) for item in value]
-        if hasattr(value, "_fields"):
-            return type(value)(*items)
-        return type(value)(items)
-    if isinstance(value, list):
-        return type(value)(_replace(item, replacements) for item in value)
-    if isinstance(value, dict):
-        changed = copy.copy(value)
-        for key, item in value.items():
-            changed[key] = _replace(item, replacements)
-        return changed
-    return value

@@ -13,6 +13,7 @@ from .describe import Describer
 from .filters import Filter
 from .names import DROPOUTS
 from .stacks import Stacks
+from .versions import IS_TORCH_2
 
 _NO_STACK = -1
 # Receive buffers hold nothing yet when the call begins, and a sent buffer may be reused: positions and keys left out.
@@ -49,7 +50,9 @@ class _WithoutModes:
                 torch.overrides._push_mode(mode)
 
 
-no_torch_function = torch._C.DisableTorchFunction if torch.__version__ >= "2" else _WithoutModes
+no_torch_function = torch._C.DisableTorchFunction if IS_TORCH_2 else _WithoutModes
+
+_graph_task = getattr(torch._C, "_current_graph_task_id", None)
 
 
 class ThreadState(threading.local):
@@ -74,6 +77,7 @@ class ModuleCall:
     inputs = False  # gradients flow to some
     sources = passed = ()  # see backward.py
     node = None  # that the only input went through
+    undo = None  # called at the end: takes what was put into the caller's containers out again
     num_outputs = 0
     arrived = None  # {position of an output: its gradient}
 
@@ -215,7 +219,7 @@ class Capture:
             self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
 
     def _parent_of_forward(self, stack):
-        running = self._running_module()
+        running = self.running_module()
         if running is not None:
             return running
         role = stack.role if stack is not None and self.config.level == "mix" else None
@@ -224,10 +228,15 @@ class Capture:
             self.note_parent(role, None)
         return role
 
-    def _running_module(self):
+    def running_module(self):
         """The innermost module call of this thread; while a checkpoint repeats a part, the backward that needs it."""
         local = self.local
-        return local.modules[-1] if local.modules else local.backward[-1] if local.backward else None
+        if local.modules or not local.backward:
+            return local.modules[-1] if local.modules else None
+        if _graph_task is not None and _graph_task() == -1:
+            local.backward.clear()  # of a backward that ended before it came to their inputs
+            return None
+        return local.backward[-1]
 
     def put_changed_arguments(self, name, api, args, kwargs, stack=None, flags=core.FINISH):
         """What changes its arguments has them for its output."""

@@ -153,6 +153,7 @@ class Service:
             if self._token_handle is not None:
                 self._token_handle.remove()
                 self._token_handle = None
+            self._capture.backward.forget_dead()
         if self._folder is not None:
             self._capture.drain()
             self._finish(self._recorder.flush)
@@ -164,6 +165,7 @@ class Service:
             return
         self.stop()
         if self._recorder is not None and self._folder is not None:
+            self._interposer.sweep()
             self._capture.end_step()
             self._saver.end_step()
             self._finish(self._recorder.end)
@@ -190,7 +192,7 @@ class Service:
         if os.getpid() != self._process or self._recorder is None:
             return
         self.stop()
-        self._capture.describer.functions.forget()
+        self._capture.end_step()
         self._recorder.close()
         self._recorder = None
         self._over = True
@@ -249,10 +251,9 @@ class Service:
     def _release(self):
         """Lets go of everything that depends on the configuration."""
         if self._recorder is not None:
+            self._capture.end_step()
             if self._folder is not None:
-                self._capture.end_step()
                 self._finish(self._recorder.end)
-            self._capture.describer.functions.forget()
             self._recorder.close()
         self._recorder = self._capture = self._interposer = self._saver = self._folder = None
 

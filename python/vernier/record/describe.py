@@ -232,17 +232,10 @@ class Describer:
         return _TENSOR_MARK + _extras(type_name(tensor), tensor)
 
     def _numpy_array(self, numpy, value, values):
-        code = core.dtype_code(value.dtype.name)
-        plain = (
-            value
-            if value.dtype.isnative and all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides)
-            else None
-        )
-        plain = (
-            plain
-            if plain is not None or code < 0
-            else numpy.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))
-        )
+        code, plain = core.dtype_code(value.dtype.name), value
+        usual_strides = all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides)
+        if code >= 0 and not (value.dtype.isnative and usual_strides):
+            plain = value.astype(value.dtype.newbyteorder("="), order="C")
         extras = _quote({"type": "numpy.ndarray", "dtype": str(value.dtype)})
         if self._keep_tensors:
             try:

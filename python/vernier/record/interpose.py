@@ -5,7 +5,7 @@ torch, so for these the code object is exchanged while recording: the function s
 imported to. Operators reach the mode under other names (`x + y` as `add`), so Tensor's operator methods are wrapped.
 Modules are seen in `nn.Module.__call__`, by its code too: replacing the attribute would make the interpreter forget
 what it knows of every class of modules. Nothing is attached to them, so they pickle and copy as ever; only a module
-with hooks of its own has another `forward` from the beginning of a call until it comes to that.
+with hooks of its own has another `forward` from the beginning of a call until it comes to that, whose copies are plain.
 """
 
 import functools
@@ -203,10 +203,10 @@ class CallWrap:
         self.function = function
         bind = getattr(function, "__get__", None)
 
-        def original(module, *args, **kwargs):
+        def original(module, /, *args, **kwargs):
             return (bind(module, type(module)) if bind is not None else function)(*args, **kwargs)
 
-        def __call__(module, *args, **kwargs):
+        def __call__(module, /, *args, **kwargs):
             return handler(original, (module, *args), kwargs)
 
         self._wrapped = __call__
@@ -269,7 +269,13 @@ class Interposer:
                 name = f"Module.{prefix}{path}.{type(module).__name__}"
                 self._names[id(module)] = (weakref.ref(module), name)
 
+    def sweep(self):
+        """Takes our mode away where it is left: autograd puts it back when stop() was called in a hook."""
+        while self._mode is not None and not self._is_on and _remove_mode(self._mode):
+            pass
+
     def on(self):
+        self.sweep()
         self._is_on = True
         self._thread = threading.get_ident()
         self._capture.local.observed = True
@@ -398,29 +404,50 @@ class Interposer:
 
     def _between_hooks(self, module, name, original, args, kwargs):
         """The module as its own hooks see it: after those before its forward, before those after it."""
-        forward, attributes, thread = module.forward, module.__dict__, threading.get_ident()
-        own = attributes.get("forward")
-        if hasattr(own, "of_thread"):  # another thread is on its way to it
+        if isinstance(module.__dict__.get("forward"), SeenForward):  # another thread is on its way to it
             return self._capture.call_module(module, name, original, args, kwargs)
-
-        def put_back():
-            if attributes.get("forward") is seen:
-                del attributes["forward"]
-                if own is not None:
-                    attributes["forward"] = own
-
-        def seen(*args, **kwargs):
-            if threading.get_ident() != thread:
-                return forward(*args, **kwargs)
-            put_back()
-            return self._capture.call_module(module, name, lambda _, *a, **k: forward(*a, **k), args, kwargs)
-
-        seen.of_thread = thread
-        attributes["forward"] = seen
+        seen = SeenForward(module, name, self._capture)
         try:
             return original(module, *args, **kwargs)
         finally:
-            put_back()
+            seen.put_back()
+
+
+class SeenForward:
+    """Stands for the ``forward`` of one module until it is called once, by the thread that made it."""
+
+    def __init__(self, module, name, capture):
+        self._module, self._name, self._capture = module, name, capture
+        self._thread = threading.get_ident()
+        self._own = module.__dict__.get("forward")  # of the object, not of its class
+        module.__dict__["forward"] = self
+
+    def put_back(self):
+        attributes = self._module.__dict__
+        if attributes.get("forward") is self:
+            del attributes["forward"]
+            if self._own is not None:
+                attributes["forward"] = self._own
+
+    def __call__(self, /, *args, **kwargs):
+        if threading.get_ident() != self._thread:
+            forward = self._own or types.MethodType(type(self._module).forward, self._module)
+            return forward(*args, **kwargs)
+        self.put_back()
+        return self._capture.call_module(self._module, self._name, _run_forward, args, kwargs)
+
+    # Copies of the module, made by its hooks, have a forward of their own.
+
+    def __deepcopy__(self, memo):
+        copied = memo.get(id(self._module), self._module)
+        return types.MethodType(type(copied).forward, copied)
+
+    def __reduce__(self):
+        return getattr, (self._module, "forward")
+
+
+def _run_forward(module, /, *args, **kwargs):
+    return module.forward(*args, **kwargs)
 
 
 _PLAIN = {
@@ -456,15 +483,17 @@ def _is_plain(value):
 
 
 def _remove_mode(mode):
-    """Takes our mode out of this thread's stack, wherever user code has left it."""
-    above = []
+    """Takes our mode out of this thread's stack, wherever user code has left it. Whether it was there."""
+    above, found = [], False
     while torch._C._len_torch_function_stack() > 0:
         top = _pop()
-        if top is mode:
+        found = top is mode
+        if found:
             break
         above.append(top)
     for other in reversed(above):
         _push(other)
+    return found
 
 
 def _is_skipped(module):

@@ -1,7 +1,9 @@
 """What a module's record holds where modules are more than one tensor in and one out."""
 
 import collections
+import copy
 import dataclasses
+import pickle
 
 import torch
 import torch.nn.functional as F
@@ -224,3 +226,122 @@ def test_stacks_and_parents_do_not_depend_on_what_is_recorded(recording):
     everything = found(data_mode=["all"])
     assert found(data_mode=["forward"]) == everything
     assert found(data_mode=["backward"]) == everything
+
+
+class Collects(nn.Module):
+    def forward(self, x, found):
+        found.append(x * 2)
+        return found
+
+
+def test_lists_of_the_model_stay_the_same_objects(recording):
+    lists = []
+
+    def function(inner, x):
+        found = [x * 3]
+        assert inner(x, found) is found
+        inner(x, found)
+        lists.append(found)
+        return sum(found)
+
+    data = train(recording, Collects(), function).data
+    assert [len(found) for found in lists] == [3]
+    assert maxima(data["Module.inner.Collects.backward.0"]["input"]) == [1.0, 1.0]
+
+
+def test_what_a_module_is_given_in_a_dict_is_put_back(recording):
+    class Sums(nn.Module):
+        def forward(self, parts):
+            parts["three"] = parts["one"] + parts["two"]
+            return parts["three"]
+
+    def function(inner, x):
+        parts = {"one": x * 1, "two": x * 2}
+        before = dict(parts)
+        result = inner(parts)
+        assert parts["three"] is result
+        assert all(parts[key] is before[key] for key in before)
+        return result
+
+    data = train(recording, Sums(), function).data
+    assert maxima(data["Module.inner.Sums.backward.0"]["output"]) == [1.0, 1.0]
+
+
+def test_copies_made_by_a_hook_are_plain(recording):
+    linear, copies = nn.Linear(4, 4), []
+
+    def copied(module, args):
+        hooks, module.__dict__["_forward_pre_hooks"] = module._forward_pre_hooks, collections.OrderedDict()
+        copies.extend((copy.deepcopy(module), pickle.loads(pickle.dumps(module))))
+        module.__dict__["_forward_pre_hooks"] = hooks
+
+    handle = linear.register_forward_pre_hook(copied)
+    model, x = Outer(linear, lambda inner, x: inner(x)), torch.randn(2, 4)
+    recording.run(lambda: model(x), model=model, level="L0")
+    handle.remove()
+    expected = linear(x)
+    nn.init.zeros_(linear.weight)
+    assert [torch.equal(found(x), expected) for found in copies] == [True, True]
+
+
+def test_a_step_that_ends_inside_a_module(recording):
+    class Ends(nn.Module):
+        def forward(self, x):
+            debugger.stop()
+            debugger.step()
+            debugger.start(model)
+            return x * 2
+
+    model = nn.Sequential(Ends(), nn.Linear(4, 4))
+    debugger = recording.debugger(level="L0")
+    debugger.start(model)
+    model(torch.ones(2, 4)).sum().backward()
+    debugger.stop()
+    debugger.step()
+    assert recording.dump(0).names == ["Module.0.Ends.forward.0"]
+    assert "Module.0.Ends.forward.0" not in recording.dump(1).names
+    assert "Module.1.Linear.forward.0" in recording.dump(1).names
+
+
+def test_a_module_that_raises_is_over_for_the_list_too(recording):
+    class Raises(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.raises, self.linear = Raises(), nn.Linear(4, 4)
+
+        def forward(self, x):
+            try:
+                return self.raises(x)
+            except ValueError:
+                return self.linear(x)
+
+    model = Model()
+    section = {"list": ["raises.Raises"]}
+    names = recording.run(lambda: model(torch.ones(2, 4)), model=model, level="mix", section=section).names
+    assert names == ["Module.raises.Raises.forward.0"]
+
+
+def test_a_backward_that_ends_early_is_nobodys_parent(recording):
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.ones(2, 4)
+
+    def body():
+        model(x).sum().backward(inputs=list(model[1].parameters()))
+        model(x)
+
+    parents = recording.run(body, model=model, level="mix").construct
+    if hasattr(torch._C, "_current_graph_task_id"):
+        assert parents["Module.0.Linear.forward.1"] is None
+
+
+def test_a_second_debugger_after_one_that_was_closed(recording):
+    model = nn.Sequential(nn.Linear(4, 4))
+    first = recording.debugger(level="L0")
+    first.start(model)
+    model(torch.ones(2, 4)).sum()
+    first._service.close()
+    names = recording.run(lambda: model(torch.ones(2, 4)).sum().backward(), model=model, level="L0").names
+    assert "Module.0.Linear.parameters_grad.0" in names
