@@ -326,9 +326,7 @@ bool ModuleCalls::TakeOff(Object* call) {
   const Interpreter& py = Py();
   const Ref name = Get(call, names_.name), stack = Get(call, names_.stack);
   const Ref modules = Get(local_.get(), names_.modules), boundaries = Get(local_.get(), names_.boundaries);
-  const Ref undo = Get(call, names_.undo);
-  if (!name || !stack || !modules || !boundaries || !undo || !Remove(modules.get(), name.get())) return false;
-  if (undo.get() != None() && !Call(undo.get()) && !Report()) return false;
+  if (!name || !stack || !modules || !boundaries || !Remove(modules.get(), name.get())) return false;
   const Size last = py.PyList_Size(boundaries.get()) - 1;
   if (stack.get() == None() || last < 1) return true;
   Object* const boundary = py.PyList_GetItem(boundaries.get(), last);

@@ -25,7 +25,7 @@ struct Front;
   F(rerouted, "rerouted") F(over, "over") F(recorded, "recorded") F(backward_name, "backward_name")   \
   F(changes_inputs, "changes_inputs") F(modules, "modules") F(backward, "backward")                   \
   F(boundaries, "boundaries") F(depth, "depth") F(counters, "counters") F(micro_step, "micro_step")   \
-  F(failed, "failed") F(running_module, "running_module") F(undo, "undo") F(put, "put")               \
+  F(failed, "failed") F(running_module, "running_module") F(put, "put")               \
   F(note_parent, "note_parent") F(note_stack, "note_stack") F(begin_module, "begin_module")           \
   F(end_module, "end_module") F(begin_backward, "begin_backward") F(keeps_later, "keeps_later")       \
   F(keeps_gradients, "keeps_gradients") F(watch_module_inputs, "watch_module_inputs")                 \

@@ -15,6 +15,7 @@ namespace vernier {
 namespace {
 
 constexpr double kLargestHalf = 65504;
+constexpr double kSmallSquares = 0x1p-60;  // whose squares are near the end of float's range
 
 float RoundToBFloat16(float value) {
   if (std::isnan(value)) return value;
@@ -132,6 +133,33 @@ Measured NothingMeasured() {
   Measured measured;
   SetAll(measured, StatisticText::Null());
   return measured;
+}
+
+void RoundSmallSquares(const StridedTensor& tensor, Summary& summary) {
+  const bool is_bfloat = tensor.dtype == Dtype::kBF16;
+  if ((tensor.dtype != Dtype::kF32 && !is_bfloat) || summary.has_nan() || summary.sum_sq == 0 ||
+      std::max(-summary.min, summary.max) >= kSmallSquares) {
+    return;
+  }
+  constexpr std::uint64_t kBlock = 1024;
+  std::uint32_t bits[kBlock];
+  std::uint16_t halves[kBlock];
+  const Walk walk = Walk::ByMemory(tensor);
+  double sum = 0;
+  for (std::uint64_t first = 0; first < walk.num_elements(); first += kBlock) {
+    const std::uint64_t count = std::min(kBlock, walk.num_elements() - first);
+    if (is_bfloat) {
+      walk.Gather(tensor.data, sizeof halves[0], first, count, reinterpret_cast<std::byte*>(halves));
+      for (std::uint64_t i = 0; i < count; ++i) bits[i] = std::uint32_t{halves[i]} << 16;
+    } else {
+      walk.Gather(tensor.data, sizeof bits[0], first, count, reinterpret_cast<std::byte*>(bits));
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto value = std::bit_cast<float>(bits[i]);
+      sum += value * value;
+    }
+  }
+  summary.sum_sq = sum * static_cast<double>(walk.repeat());
 }
 
 SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision) {

@@ -77,7 +77,8 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorF
   }
   SummaryTask task(tensor.strided(), request);
   workers_.ForEach(task.num_chunks(), [&](std::size_t chunk) { task.RunChunk(chunk); });
-  const Summary summary = task.Finish();
+  Summary summary = task.Finish();
+  if (request.statistics && !HasHighPrecision(tensor)) RoundSmallSquares(tensor.strided(), summary);
   MeasureCache::Known known;
   known.measured =
       ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));

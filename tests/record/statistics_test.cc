@@ -39,6 +39,14 @@ std::string DescribedVector(Dtype dtype, const std::vector<T>& values, const Rec
   return Described(Tensor(values.data(), dtype, {static_cast<std::int64_t>(values.size())}), options);
 }
 
+TEST(Statistics, SquaresAreRoundedToFloat) {
+  // 9e-46 is nearest to the smallest number of float, 1.4e-45; 1e-46 to zero.
+  EXPECT_EQ(DescribedVector(Dtype::kF32, std::vector<float>(4, 3e-23f)),
+            "3.000000157232057e-23 3.000000157232057e-23 3.000000157232057e-23 7.486784133018432e-23");
+  EXPECT_EQ(DescribedVector(Dtype::kF32, std::vector<float>(4, 1e-23f)),
+            "9.999999998199587e-24 9.999999998199587e-24 9.999999998199587e-24 0.0");
+}
+
 TEST(Statistics, OfArraysAreThoseOfNumPy) {
   const auto described = [](auto values, Dtype dtype, SummaryMode summary) {
     RecorderOptions options;

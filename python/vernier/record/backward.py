@@ -8,7 +8,7 @@ from collections import OrderedDict
 import torch
 
 from . import core
-from .nests import gradient_tensors, put_back, replaced
+from .nests import gradient_tensors, replaced
 from .versions import IS_TORCH_2
 
 _STRIDED = torch.strided
@@ -37,7 +37,9 @@ class Gathered(Boundary):
     def forward(ctx, *tensors):
         # What got no gradient hands none on, as after the framework's own module hooks.
         ctx.set_materialize_grads(not IS_TORCH_2)
-        return Boundary.forward(ctx, *tensors)
+        if _creation_meta is not None:
+            return Boundary.forward(ctx, *tensors)
+        return tuple(tensor.detach() for tensor in tensors)  # no view of theirs may be changed in place
 
 
 class Backward:
@@ -168,11 +170,7 @@ class Backward:
                 self._tell(call, self._inputs_done, grad_inputs)
 
         node.register_hook(hook)
-        undo = []
-        args = replaced(args, iter(passed), undo)
-        if undo:
-            call.undo = functools.partial(put_back, undo)
-        return args
+        return replaced(args, iter(passed))
 
     def _watch_sources(self, call):
         """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
@@ -205,8 +203,6 @@ class Backward:
             for tensor in tensors:
                 self._watch_output(tensor, call, 0)
             return result
-        if _creation_meta is None and call.inputs:
-            return self._part_outputs(call, result, tensors)
         passed = _through(Gathered, tensors)
 
         def hook(grad_inputs, grad_outputs):
@@ -214,13 +210,6 @@ class Backward:
             self._tell(call, self._outputs_arrived)
 
         passed[0].grad_fn.register_hook(hook)
-        return replaced(result, iter(passed))
-
-    def _part_outputs(self, call, result, tensors):
-        """Instead of one node for all of them, where that would forbid to change them in place."""
-        passed = [tensor.view_as(tensor) for tensor in tensors]
-        for position, tensor in enumerate(passed):
-            self._watch_output(tensor, call, position)
         return replaced(result, iter(passed))
 
     def _tell(self, call, function, *arguments):

@@ -77,7 +77,6 @@ class ModuleCall:
     inputs = False  # gradients flow to some
     sources = passed = ()  # see backward.py
     node = None  # that the only input went through
-    undo = None  # called at the end: takes what was put into the caller's containers out again
     num_outputs = 0
     arrived = None  # {position of an output: its gradient}
 

@@ -29,6 +29,13 @@ _UNSEEN = dict.fromkeys(("gru", "gru_cell", "lstm_cell"), "torch.nn.modules.rnn"
 _UNSEEN["view_as"] = "torch.utils.hooks"
 
 
+def _caller(frame):
+    """The module whose code called; old versions of torch have a function of their own in between."""
+    while frame.f_globals.get("__name__") == "torch.overrides" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__")
+
+
 class ApiMode(TorchFunctionMode):
     """Sees every call of torch's C functions, and of Python functions that nobody asked for."""
 
@@ -53,7 +60,7 @@ class ApiMode(TorchFunctionMode):
             found = None
         if found is not None:
             family, api, prefix, pure = found
-            if api in _UNSEEN and sys._getframe(1).f_globals.get("__name__") == _UNSEEN[api]:
+            if api in _UNSEEN and _caller(sys._getframe(1)) == _UNSEEN[api]:
                 return func(*args, **kwargs)
             return capture.call_api(family, api, prefix, func, args, kwargs, pure)
         if isinstance(func, types.FunctionType):

@@ -3,54 +3,39 @@
 import torch
 
 
-def gradient_tensors(value):
-    """Those that gradients flow to, in order."""
+def gradient_tensors(value, in_container=False):
+    """Those that gradients flow to, in order. Not leaves in lists and dicts: parameters must stay what they are."""
     if isinstance(value, torch.Tensor):  # nearly every output, and next to every argument
-        return [value] if _has_gradient(value) else []
+        return [value] if _is_replaced(value, in_container) else []
     found = []
     for _, item in _items(value):
-        found += gradient_tensors(item)
+        found += gradient_tensors(item, in_container or isinstance(value, (list, dict)))
     return found
 
 
-def replaced(value, replacements, undo=None):
+def replaced(value, replacements, in_container=False):
     """The same nest with these tensors instead, taken in order.
 
-    Tuples with a tensor are made anew. Lists and dicts stay the same objects, because the program may hold them too:
-    what was in them goes to ``undo``, as (container, key, replacement, original).
+    Tuples with a tensor are made anew. Lists and dicts stay the same objects, because the program may hold them too,
+    and keep the new tensors: so does the reference.
     """
     if isinstance(value, torch.Tensor):
-        return next(replacements) if _has_gradient(value) else value
-    if not isinstance(value, (tuple, list, dict)):
-        return value
-    pairs = [(key, item, replaced(item, replacements, undo)) for key, item in _items(value)]
-    changed = [(key, item, new) for key, item, new in pairs if new is not item]
+        return next(replacements) if _is_replaced(value, in_container) else value
+    in_container = in_container or isinstance(value, (list, dict))
+    pairs = [(key, item, replaced(item, replacements, in_container)) for key, item in _items(value)]
+    changed = [(key, new) for key, item, new in pairs if new is not item]
     if not changed:
         return value
-    if isinstance(value, tuple):
-        items = list(value)
-        for key, _, new in changed:
-            items[key] = new
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    for key, item, new in changed:
-        value[key] = new
-        if undo is not None:
-            undo.append((value, key, new, item))
-    return value
+    items = list(value) if isinstance(value, tuple) else value
+    for key, new in changed:
+        items[key] = new
+    if items is value:
+        return value
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
 
-def put_back(undo):
-    """As it was before replaced(), but for what the program has changed itself."""
-    for container, key, replacement, original in undo:
-        try:
-            if container[key] is replacement:
-                container[key] = original
-        except (KeyError, IndexError):
-            pass  # taken out
-
-
-def _has_gradient(tensor):
-    return tensor.requires_grad and tensor.element_size() > 1
+def _is_replaced(tensor, in_container):
+    return tensor.requires_grad and tensor.element_size() > 1 and not (in_container and tensor.is_leaf)
 
 
 def _items(value):
