@@ -84,7 +84,7 @@ bool ModuleCalls::Read(Object* capture, Object* settings) {
   one_ = NewNumber(1);
   empty_tuple_ = Ref::Own(py.PyTuple_New(0));
   return one_ && empty_tuple_ &&
-         ReadTruth(Ref::Own(py.PyObject_GetAttrString(filter_.get(), "passes_all")), passes_all_) &&
+         ReadTruth(Ref::Own(py.PyObject_GetAttrString(filter_.get(), "passes_modules")), passes_all_) &&
          ReadTruth(Ref::Own(py.PyObject_GetAttrString(settings, "has_post_accumulate")),
                    has_post_accumulate_);
 }

@@ -15,7 +15,8 @@ class Filter:
         self._with_backward = set()  # modules that have a backward
         self._open = not self._scope
         self._over = False
-        self.passes_all = self._risk == "ALL" and not self._list and not self._scope
+        self.passes_modules = not self._list and not self._scope  # the risk is one of APIs
+        self.passes_all = self._risk == "ALL" and self.passes_modules
 
     def begin_step(self):
         self._inside = []
