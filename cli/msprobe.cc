@@ -12,8 +12,8 @@
 #include "cli/screen.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "msprobe/merge.h"
-#include "msprobe/run.h"
+#include "profiles/msprobe/merge.h"
+#include "profiles/msprobe/run.h"
 
 namespace vernier {
 namespace {

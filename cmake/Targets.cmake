@@ -9,14 +9,17 @@ function(vernier_stage name)
   target_link_libraries(vernier_${name} PUBLIC ${ARG_DEPENDS} fmt::fmt-header-only PRIVATE ${ARG_LIBRARIES})
 endfunction()
 
-# A GoogleTest program NAME from NAME.cc; DEPENDS are stages.
+# A GoogleTest program from NAME.cc, called NAME unless TARGET says otherwise; DEPENDS are stages.
 function(vernier_test name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
-  add_executable(${name} ${name}.cc)
+  cmake_parse_arguments(ARG "" "TARGET" "DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT ARG_TARGET)
+    set(ARG_TARGET ${name})
+  endif()
+  add_executable(${ARG_TARGET} ${name}.cc)
   list(TRANSFORM ARG_DEPENDS PREPEND vernier_)
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60)
+  target_include_directories(${ARG_TARGET} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${ARG_TARGET} PRIVATE ${ARG_DEPENDS} ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${ARG_TARGET} DISCOVERY_TIMEOUT 60)
 endfunction()
 
 # A libFuzzer program NAME_fuzz from NAME_fuzz.cc.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/mapped_file.h"
-#include "read/msprobe_dump.h"
+#include "profiles/msprobe/dump.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace vernier;

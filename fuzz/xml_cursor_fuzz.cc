@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "read/xml_cursor.h"
+#include "format/xml_cursor.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using vernier::XmlCursor;

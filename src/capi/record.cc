@@ -5,7 +5,7 @@
 
 #include "capi/c_api_internal.h"
 #include "front/functions.h"
-#include "read/json_cursor.h"
+#include "core/json_cursor.h"
 #include "vernier/dtype.h"
 #include "vernier/record.h"
 

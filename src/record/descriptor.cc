@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "read/json_cursor.h"
+#include "core/json_cursor.h"
 #include "record/descriptor_style.h"
 
 namespace vernier {

@@ -5,7 +5,7 @@
 // by page and stops between two pages when the process is killed. A record that ends in another page than it
 // starts is therefore written to a second, hidden file that is otherwise equal, and then the two change
 // names, which nothing can tear. File systems that cannot do that get the plain write, and
-// read/msprobe_dump.h accepts what it may leave.
+// profiles/msprobe/dump.h accepts what it may leave.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "read/json_cursor.h"
+#include "core/json_cursor.h"
 #include "record/descriptor_style.h"
 #include "record/json_text.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "read/json_cursor.h"
+#include "core/json_cursor.h"
 #include "record/json_text.h"
 
 namespace vernier {

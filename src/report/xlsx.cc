@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 #include "report/writers_internal.h"
-#include "report/xlsx_stream.h"
+#include "format/xlsx.h"
 
 namespace vernier {
 namespace {

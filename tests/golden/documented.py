@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def main():
     page = (ROOT / "docs" / "compare_msprobe.md").read_text(encoding="utf-8")
     missing = []
-    columns = (ROOT / "src/report/msprobe_columns.cc").read_text()
+    columns = (ROOT / "src/profiles/msprobe/columns.cc").read_text()
     for heading in re.findall(r'false, \{"([^"]+)"|true, \{"([^"]+)"', columns):
         if f"| `{heading[0] or heading[1]}` |" not in page:
             missing.append(heading)

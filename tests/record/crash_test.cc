@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "read/msprobe_dump.h"
+#include "profiles/msprobe/dump.h"
 #include "recording.h"
 #include "vernier/read.h"
 

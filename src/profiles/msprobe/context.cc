@@ -1,0 +1,65 @@
+#include "profiles/msprobe/context.h"
+
+#include <algorithm>
+
+#include "core/json_cursor.h"
+#include "core/mapped_file.h"
+#include "profiles/msprobe/stack.h"
+
+namespace vernier::msprobe {
+namespace {
+
+constexpr std::string_view kModule = "Module.";
+
+// The module call that made the call, or nothing. Under Megatron a parent is a list that begins with it.
+std::string ParentOf(const std::filesystem::path& construct_json, std::string_view name) {
+  const Result<FileRef> file = MappedFile::Open(construct_json);
+  if (!file) return {};
+  JsonCursor cursor(TextOf(*file));
+  std::string parent, buffer;
+  cursor.ForEachMember([&](std::string_view key, bool escaped) {
+    if ((escaped ? DecodeJsonString(key) : std::string(key)) != name) return cursor.Skip();
+    const auto take = [&] {
+      if (parent.empty() && cursor.Peek() == JsonKind::kString) {
+        parent = cursor.TakeString(buffer);
+      } else {
+        cursor.Skip();
+      }
+    };
+    if (cursor.Peek() == JsonKind::kArray) {
+      cursor.ForEachElement(take);
+    } else {
+      take();
+    }
+    cursor.Fail("found");
+  });
+  return parent;
+}
+
+// The innermost line that is not the framework's own.
+std::string UserLine(const std::filesystem::path& stack_json, std::string_view name) {
+  const Result<StackFile> stacks = StackFile::Open(stack_json);
+  if (!stacks) return {};
+  const std::vector<std::string> lines = stacks->Lines(name);
+  const auto found = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("/torch/") == std::string::npos && line.find("/torch_npu/") == std::string::npos;
+  });
+  return found == lines.end() ? std::string() : *found;
+}
+
+}  // namespace
+
+void AddContext(const std::filesystem::path& dump_json, RankSummary& summary) {
+  if (!summary.first_divergence) return;
+  Divergence& found = *summary.first_divergence;
+  const std::filesystem::path folder = dump_json.parent_path();
+  found.user_line = UserLine(folder / "stack.json", found.api);
+  if (found.api.starts_with(kModule)) {
+    found.module = found.api;
+  } else if (std::string parent = ParentOf(folder / "construct.json", found.api);
+             parent.starts_with(kModule)) {
+    found.module = std::move(parent);
+  }
+}
+
+}  // namespace vernier::msprobe

@@ -1,0 +1,14 @@
+// Where in the model a divergence lies: what the recording's side files say about it.
+#pragma once
+
+#include <filesystem>
+
+#include "profiles/msprobe/summary.h"
+
+namespace vernier::msprobe {
+
+// Fills in the module and the line of the user's program from construct.json and stack.json beside the dump.
+// A recording without these files stays without them.
+void AddContext(const std::filesystem::path& dump_json, RankSummary& summary);
+
+}  // namespace vernier::msprobe

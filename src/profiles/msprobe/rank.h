@@ -1,0 +1,47 @@
+// Compares one NPU dump with one bench dump and writes the table.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiles/msprobe/advisor.h"
+#include "profiles/msprobe/first_difference.h"
+#include "profiles/msprobe/settings.h"
+#include "profiles/msprobe/stack.h"
+#include "profiles/msprobe/summary.h"
+
+namespace vernier::msprobe {
+
+struct RankJob {
+  std::filesystem::path npu_json, bench_json;
+  DumpKind kind = DumpKind::kDump;
+  std::string rank;  // folder name of the NPU side; empty for a single rank
+  std::filesystem::path output;
+  int num_threads = 1;
+
+  std::string suffix() const { return rank.empty() ? "" : "_" + rank; }
+};
+
+struct RankOutcome {
+  RankSummary summary;
+  std::vector<std::filesystem::path> written;
+  std::optional<AnalyzedRank> analyzed;  // -da
+};
+
+// The two dumps of a job, read and found to fit together.
+struct DumpPair {
+  Dump npu, bench;
+  Mode mode = Mode::kStatistics;
+  std::optional<StackFile> stack;
+  bool across_frameworks = false;
+};
+Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& log);
+
+// Fails as told in log.h. No rows to compare is no failure: then nothing is written.
+Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, const Mappings& mappings,
+                                const Rules& rules, Log& log);
+
+}  // namespace vernier::msprobe

@@ -1,0 +1,96 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/python_text.h"
+#include "profiles/msprobe/table.h"
+
+namespace vernier::msprobe {
+namespace {
+
+// What was measured of the two files, for readers that want more than the columns.
+struct MeasuredNumber {
+  std::string_view key;
+  void (*append)(const PairMeasures& m, std::string& out);
+};
+// Counts are written as whole numbers.
+void Append(std::uint64_t number, std::string& out) { out += fmt::format_int(number).c_str(); }
+void Append(double number, std::string& out) { AppendJsonNumber(number, false, out); }
+template <auto kMember>
+void Member(const PairMeasures& m, std::string& out) {
+  Append(m.*kMember, out);
+}
+template <auto kSide, auto kNumber>
+void Statistic(const PairMeasures& m, std::string& out) {
+  Append(((m.*kSide).*kNumber)(), out);
+}
+constexpr MeasuredNumber kMeasuredNumbers[] = {
+    {"num_elements", Member<&PairMeasures::num_elements>},
+    {"dot", Member<&PairMeasures::dot>},
+    {"sum_sq_npu", Member<&PairMeasures::sum_sq_target>},
+    {"sum_sq_bench", Member<&PairMeasures::sum_sq_golden>},
+    {"sum_sq_diff", Member<&PairMeasures::sum_sq_diff>},
+    {"sum_abs_diff", Member<&PairMeasures::sum_abs_diff>},
+    {"sum_diff", Member<&PairMeasures::sum_diff>},
+    {"max_abs_diff", Member<&PairMeasures::max_abs_diff>},
+    {"max_relative", Member<&PairMeasures::max_relative>},
+    {"num_relative_below_1e3", Member<&PairMeasures::num_relative_below_1e3>},
+    {"num_relative_below_5e3", Member<&PairMeasures::num_relative_below_5e3>},
+    {"num_both_nan", Member<&PairMeasures::num_both_nan>},
+    {"num_both_same_inf", Member<&PairMeasures::num_both_same_inf>},
+    {"num_opposite_inf", Member<&PairMeasures::num_opposite_inf>},
+    {"num_nan_npu_only", Member<&PairMeasures::num_nan_target_only>},
+    {"num_nan_bench_only", Member<&PairMeasures::num_nan_golden_only>},
+    {"num_inf_npu_only", Member<&PairMeasures::num_inf_target_only>},
+    {"num_inf_bench_only", Member<&PairMeasures::num_inf_golden_only>},
+    {"npu_max", Statistic<&PairMeasures::target, &TensorStats::Max>},
+    {"npu_min", Statistic<&PairMeasures::target, &TensorStats::Min>},
+    {"npu_mean", Statistic<&PairMeasures::target, &TensorStats::Mean>},
+    {"npu_norm", Statistic<&PairMeasures::target, &TensorStats::Norm>},
+    {"bench_max", Statistic<&PairMeasures::golden, &TensorStats::Max>},
+    {"bench_min", Statistic<&PairMeasures::golden, &TensorStats::Min>},
+    {"bench_mean", Statistic<&PairMeasures::golden, &TensorStats::Mean>},
+    {"bench_norm", Statistic<&PairMeasures::golden, &TensorStats::Norm>},
+};
+
+void AppendMeasured(const PairMeasures& m, std::string& out) {
+  out += ", \"measured\": {";
+  for (const MeasuredNumber& number : kMeasuredNumbers) {
+    out += fmt::format("\"{}\": ", number.key);
+    number.append(m, out);
+    out += ", ";
+  }
+  out += fmt::format("\"worst\": {{\"index\": {}, \"npu\": ", m.max_abs_diff_index);
+  AppendJsonNumber(m.max_abs_diff_target, false, out);
+  out += ", \"bench\": ";
+  AppendJsonNumber(m.max_abs_diff_golden, false, out);
+  out += '}';
+  if (m.num_special_mismatches() > 0) {
+    out += fmt::format(", \"special_mismatch\": {{\"index\": {}, \"npu\": ", m.first_special_mismatch);
+    AppendJsonNumber(m.special_mismatch_target, false, out);
+    out += ", \"bench\": ";
+    AppendJsonNumber(m.special_mismatch_golden, false, out);
+    out += '}';
+  }
+  out += '}';
+}
+
+}  // namespace
+
+void AppendJsonRow(std::span<const Column> columns, const ResultRow& row, bool python, int indent,
+                   std::string& out) {
+  const std::string separator =
+      indent > 0 ? ",\n" + std::string(static_cast<std::size_t>(indent), ' ') : ", ";
+  out += '{';
+  if (indent > 0) out += separator.substr(1);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (i > 0) out += separator;
+    AppendJsonText(columns[i].heading, out);
+    out += ": ";
+    AppendJsonValue(columns[i].cell(row), python, out);
+  }
+  if (!python && row.measures != nullptr) AppendMeasured(*row.measures, out);
+  if (indent == 0) out += '}';
+}
+
+}  // namespace vernier::msprobe

@@ -1,0 +1,192 @@
+#include "profiles/msprobe/settings.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include "core/json_cursor.h"
+#include "core/mapped_file.h"
+
+namespace vernier::msprobe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kGib = std::uint64_t{1} << 30, kMib = std::uint64_t{1} << 20;
+
+struct SizeLimit {
+  std::string_view extension;
+  std::uint64_t max_bytes;
+};
+constexpr SizeLimit kSizeLimits[] = {{".json", 10 * kGib}, {".pt", 10 * kGib}, {".npy", 10 * kGib},
+                                     {".yaml", kGib},      {".csv", kGib},     {".xlsx", kGib}};
+constexpr std::size_t kMaxPath = 4096, kMaxName = 255;
+constexpr mode_t kFolderMode = 0750;
+
+bool IsPlain(std::string_view path, bool colon_allowed) {
+  for (const char c : path) {
+    const bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+    const bool digit = c >= '0' && c <= '9';
+    if (!letter && !digit && std::string_view("_./-").find(c) == std::string_view::npos &&
+        !(c == ':' && colon_allowed)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<Done> CheckName(const fs::path& path, bool colon_allowed, Log& log) {
+  const std::string absolute = fs::absolute(path).lexically_normal().string();
+  bool too_long = absolute.size() > kMaxPath;
+  for (const fs::path& part : fs::path(absolute)) too_long = too_long || part.string().size() > kMaxName;
+  if (too_long) return RankFailure(log, "The file path length exceeds limit.");
+  if (!IsPlain(absolute, colon_allowed)) {
+    return RankFailure(log, fmt::format("The file path {} contains special characters.", path.string()));
+  }
+  return Done{};
+}
+
+// Loads a YAML file into `fill(node)`, which gives false when the content has the wrong form.
+template <class Fill>
+Result<Done> ReadYaml(const std::string& path, bool strict, Log& log, const Fill& fill) {
+  if (!fs::exists(path)) return RunFailure(log, fmt::format("The file path {} does not exist.", path));
+  if (fs::path(path).extension() != ".yaml") {
+    return RunFailure(
+        log, strict ? fmt::format("The {} should be a .yaml file!", path)
+                    : fmt::format("{} should be one of the following types of files: ['.yaml']!", path));
+  }
+  VN_RETURN_IF_ERROR(CheckInputFile(path, strict, log));
+  try {  // yaml-cpp throws; this is the only place where we meet that
+    const YAML::Node node = YAML::LoadFile(path);
+    if (!fill(node))
+      return RunFailure(log,
+                        fmt::format("The format of {} is incorrect: expected an object of names.", path));
+  } catch (const std::exception&) {
+    return RunFailure(log, fmt::format("The yaml file failed to load. Please check the path: {}.", path));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Done> CheckInputFile(const fs::path& path, bool strict, Log& log) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) {
+    return RankFailure(log, fmt::format("The file path {} does not exist.", path.string()));
+  }
+  const auto refuse = [&](std::string text) -> Result<Done> {
+    if (strict) return RankFailure(log, std::move(text));
+    log.Warning(text);
+    return Done{};
+  };
+  if (fs::is_symlink(path))
+    VN_RETURN_IF_ERROR(refuse(fmt::format("The file path {} is a soft link.", path.string())));
+  if (strict) VN_RETURN_IF_ERROR(CheckName(path, true, log));
+  if (access(path.c_str(), R_OK) != 0) {
+    return RankFailure(log, fmt::format("The file path {} is not readable.", path.string()));
+  }
+  if (status.st_mode & S_IWOTH) {
+    VN_RETURN_IF_ERROR(refuse(fmt::format("The file path {} may be written by others.", path.string())));
+  }
+  std::uint64_t max_bytes = kMib;
+  for (const SizeLimit& limit : kSizeLimits) {
+    if (path.extension() == limit.extension) max_bytes = limit.max_bytes;
+  }
+  if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) >= max_bytes) {
+    return RankFailure(log, fmt::format("The size ({}) of {} exceeds ({}) bytes, tools not support.",
+                                        status.st_size, path.string(), max_bytes));
+  }
+  return Done{};
+}
+
+Result<Done> CreateOutputFolder(const fs::path& path, bool strict, Log& log) {
+  if (strict) VN_RETURN_IF_ERROR(CheckName(path, false, log));
+  std::error_code error;
+  const bool is_new = fs::create_directories(path, error);
+  if (error || !fs::is_directory(path)) {
+    return RunFailure(log, fmt::format("The folder {} cannot be created: {}.", path.string(),
+                                       error ? error.message() : "a file of that name exists"));
+  }
+  if (is_new) chmod(path.c_str(), kFolderMode);
+  if (access(path.c_str(), W_OK) != 0) {
+    return RunFailure(log, fmt::format("The file path {} is not writable.", path.string()));
+  }
+  return Done{};
+}
+
+Result<Mappings> ReadMappings(const Settings& settings, Log& log) {
+  Mappings mappings;
+  const bool strict = ProfileOf(settings.generation).strict_paths;
+  if (settings.data_mapping_path) {
+    DataMapping& data = mappings.data.emplace();
+    VN_RETURN_IF_ERROR(ReadYaml(*settings.data_mapping_path, strict, log, [&](const YAML::Node& node) {
+      if (!node.IsMap()) return false;
+      for (const auto& entry : node) data[entry.first.as<std::string>()] = entry.second.as<std::string>();
+      return true;
+    }));
+  }
+  if (settings.cell_mapping) {
+    CellMapping& cell = mappings.cell.emplace();
+    if (settings.cell_mapping_path) {
+      VN_RETURN_IF_ERROR(ReadYaml(*settings.cell_mapping_path, strict, log, [&](const YAML::Node& node) {
+        if (!node.IsMap()) return false;
+        for (const auto& entry : node)
+          cell.emplace_back(entry.first.as<std::string>(), entry.second.as<std::string>());
+        return true;
+      }));
+    }
+  }
+  return mappings;
+}
+
+Result<Done> ReadCompareJson(const std::string& path, Settings& settings, Log& log) {
+  const std::string base = fs::path(path).filename().string();
+  const std::string failed = fmt::format("load json file \"{}\" failed.", base);
+  if (!fs::exists(path)) {
+    log.Error(fmt::format("The file path {} does not exist.", path));
+    return RunFailure(log, failed);
+  }
+  VN_RETURN_IF_ERROR(CheckInputFile(path, ProfileOf(settings.generation).strict_paths, log));
+  const Result<FileRef> file = MappedFile::Open(path);
+  if (!file) return RunFailure(log, failed);
+  JsonCursor cursor(TextOf(*file));
+  if (cursor.Peek() != JsonKind::kObject) {
+    cursor.Skip();
+    return RunFailure(log,
+                      cursor.ok() && cursor.AtEnd() ? "input_param should be dict, please check!" : failed);
+  }
+  std::string npu, bench;
+  bool log_rows_is_bool = true;
+  settings.log_rows = true;
+  cursor.ForEachMember([&](std::string_view key, bool) {
+    const JsonKind kind = cursor.Peek();
+    if (key == "is_print_compare_log") {
+      log_rows_is_bool = kind == JsonKind::kBool;
+      if (log_rows_is_bool) {
+        settings.log_rows = cursor.TakeBool();
+      } else {
+        cursor.Skip();
+      }
+      return;
+    }
+    if (kind != JsonKind::kString) return cursor.Skip();
+    std::string buffer;
+    const std::string text(cursor.TakeString(buffer));
+    if (key == "npu_path") npu = text;
+    if (key == "bench_path") bench = text;
+    if (key == "stack_path" && !text.empty()) settings.stack_path = text;
+  });
+  if (!cursor.ok() || !cursor.AtEnd()) return RunFailure(log, failed);
+  if (npu.empty()) return RunFailure(log, "Missing npu_path in input configuration file, please check!");
+  if (bench.empty()) return RunFailure(log, "Missing bench_path in input configuration file, please check!");
+  if (!log_rows_is_bool) {
+    return PreparationFailure(
+        log, "Invalid input parameter, is_print_compare_log which should be only bool type.");
+  }
+  settings.npu_path = npu;
+  settings.bench_path = bench;
+  return Done{};
+}
+
+}  // namespace vernier::msprobe

@@ -1,0 +1,174 @@
+#include "profiles/msprobe/tree.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/json_cursor.h"
+#include "core/mapped_file.h"
+
+namespace vernier::msprobe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRank = "rank", kProc = "proc";
+constexpr std::string_view kMixedFolders[] = {"graph", "pynative"};
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// rank, rank0, rank12, but not rank01.
+bool IsRankName(std::string_view name) {
+  if (!name.starts_with(kRank)) return false;
+  name.remove_prefix(kRank.size());
+  return name.empty() || (IsNumber(name) && (name == "0" || name[0] != '0'));
+}
+
+std::vector<std::string> EntryNames(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::vector<std::string>> RankNames(const fs::path& folder, const Profile& profile, Log& log) {
+  std::vector<std::string> ranks;
+  for (const std::string& name : EntryNames(folder)) {
+    if (IsRankName(name)) {
+      ranks.push_back(name);
+    } else if (profile.strict_folders) {
+      return RunFailure(
+          log, fmt::format("dump_dir contains '{}'. Expected 'rank'. This name is not in the format of dump "
+                           "output. Please check and delete irrelevant files in {} and try again.",
+                           name, folder.string()));
+    }
+  }
+  std::sort(ranks.begin(), ranks.end(),
+            [](const std::string& a, const std::string& b) { return RankNumber(a) < RankNumber(b); });
+  return ranks;
+}
+
+Result<std::vector<std::string>> ProcNames(const fs::path& folder, Log& log) {
+  std::vector<std::string> names;
+  for (const std::string& name : EntryNames(folder)) {
+    if (name.starts_with(kProc) && IsNumber(std::string_view(name).substr(kProc.size())))
+      names.push_back(name);
+  }
+  if (names.size() == 1) return names;
+  return RunFailure(
+      log, fmt::format("No or multiple proc directories were found in the <{}>. Expected exactly one.",
+                       folder.string()));
+}
+
+struct Head {
+  std::string task, level;
+};
+
+// The members that say what a dump is stand before its data; reading stops there.
+Result<Head> ReadHead(const fs::path& path, Log& log) {
+  const auto fail = [&] {
+    return RunFailure(log, fmt::format("load json file \"{}\" failed.", path.filename().string()));
+  };
+  const Result<FileRef> file = MappedFile::Open(path);
+  if (!file) return fail();
+  JsonCursor cursor(TextOf(*file));
+  Head head;
+  bool has_task = false, has_level = false;
+  std::string buffer;
+  cursor.ForEachMember([&](std::string_view key, bool) {
+    if (cursor.Peek() == JsonKind::kString && (key == "task" || key == "level")) {
+      (key == "task" ? head.task : head.level) = cursor.TakeString(buffer);
+      (key == "task" ? has_task : has_level) = true;
+    } else {
+      cursor.Skip();
+    }
+    if (has_task && has_level) cursor.Fail("done");
+  });
+  if (!cursor.ok() && !(has_task && has_level)) return fail();
+  return head;
+}
+
+// Adds the job when both files are there; tells which are not.
+void AddJob(const fs::path& npu, const fs::path& bench, DumpKind kind, const std::string& rank,
+            const fs::path& output, StepPlan& plan, Log& log) {
+  const std::string file = kind == DumpKind::kDump ? "dump.json" : "debug.json";
+  bool complete = true;
+  for (const fs::path& folder : {npu, bench}) {
+    if (fs::exists(folder / file)) continue;
+    complete = false;
+    log.Say(kind == DumpKind::kDump ? LogLevel::kError : LogLevel::kWarning,
+            fmt::format("{} is not found in dump dir {}.", file, folder.string()));
+  }
+  if (!complete) return;
+  plan.jobs.push_back({npu / file, bench / file, kind, rank, output, 1});
+  if (plan.rank_names.empty() || plan.rank_names.back() != rank) plan.rank_names.push_back(rank);
+}
+
+}  // namespace
+
+int RankNumber(std::string_view name) {
+  int number = -1;
+  const std::size_t digits = name.find_first_of("0123456789");
+  if (digits != std::string_view::npos)
+    std::from_chars(name.data() + digits, name.data() + name.size(), number);
+  return number;
+}
+
+Result<StepPlan> PlanStep(const fs::path& npu, const fs::path& bench, const fs::path& output,
+                          Generation generation, Log& log) {
+  const Profile& profile = ProfileOf(generation);
+  VN_ASSIGN_OR_RETURN(std::vector<std::string> npu_ranks, RankNames(npu, profile, log));
+  VN_ASSIGN_OR_RETURN(std::vector<std::string> bench_ranks, RankNames(bench, profile, log));
+  if (npu_ranks.empty() && !profile.strict_folders) {
+    VN_ASSIGN_OR_RETURN(npu_ranks, ProcNames(npu, log));
+    VN_ASSIGN_OR_RETURN(bench_ranks, ProcNames(bench, log));
+  }
+  if (npu_ranks.size() != bench_ranks.size()) {
+    return RunFailure(
+        log,
+        "The number of ranks in the two runs are different. Unable to match the ranks. Please use another "
+        "folder to compare or use compare() api and manually match the ranks.");
+  }
+  StepPlan plan;
+  if (npu_ranks.empty()) return plan;
+  const fs::path first = npu / npu_ranks[0];
+  const fs::path first_json = fs::exists(first / "dump.json") ? first / "dump.json" : first / "debug.json";
+  if (!fs::exists(first_json)) return plan;
+  VN_ASSIGN_OR_RETURN(const Head head, ReadHead(first_json, log));
+  plan.real_data = head.task == "tensor";
+  for (std::size_t i = 0; i < npu_ranks.size(); ++i) {
+    const fs::path a = npu / npu_ranks[i], b = bench / bench_ranks[i];
+    const std::size_t num_before = plan.jobs.size();
+    const bool only_debug = !profile.compares_dump_and_debug && head.level == "debug";
+    if (!only_debug) AddJob(a, b, DumpKind::kDump, npu_ranks[i], output, plan, log);
+    if (only_debug || profile.compares_dump_and_debug)
+      AddJob(a, b, DumpKind::kDebug, npu_ranks[i], output, plan, log);
+    if (plan.jobs.size() == num_before) ++plan.num_incomplete;
+  }
+  return plan;
+}
+
+bool IsMixed(const fs::path& npu, const fs::path& bench) {
+  return std::any_of(std::begin(kMixedFolders), std::end(kMixedFolders), [&](std::string_view folder) {
+    return fs::is_directory(npu / folder) && fs::is_directory(bench / folder);
+  });
+}
+
+std::vector<MixedStep> MixedSteps(const fs::path& npu, const fs::path& bench, const fs::path& output) {
+  std::vector<MixedStep> steps;
+  for (const std::string_view folder : kMixedFolders) {
+    if (!fs::is_directory(npu / folder) || !fs::is_directory(bench / folder)) continue;
+    for (const std::string& step : EntryNames(npu / folder)) {
+      if (!fs::exists(bench / folder / step)) continue;
+      steps.push_back({npu / folder / step, bench / folder / step, output / folder / step});
+    }
+  }
+  return steps;
+}
+
+}  // namespace vernier::msprobe

@@ -1,0 +1,233 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "profiles/msprobe/advisor.h"
+#include "profiles/msprobe/real.h"
+#include "profiles/msprobe/statistics.h"
+#include "profiles/msprobe/summary.h"
+#include "profiles/msprobe/verdict.h"
+
+namespace vernier::msprobe {
+namespace {
+
+class MsprobeJudge : public testing::Test {
+ protected:
+  static ResultRow Matched(std::string_view name, PortState state, Value npu, Value bench) {
+    ResultRow row;
+    row.npu_name = row.bench_name = row.api = name;
+    row.state = state;
+    row.matched = row.grad_consistent = true;
+    row.npu.dtype = row.bench.dtype = "torch.float32";
+    row.npu.shape = row.bench.shape = "[2]";
+    row.npu.requires_grad = row.bench.requires_grad = "False";
+    row.npu.statistics.fill(npu);
+    row.bench.statistics.fill(bench);
+    return row;
+  }
+
+  std::pair<std::string, std::string> Compared(Generation generation, Value npu, Value bench) {
+    ResultRow row = Matched("A.0.forward.output.0", PortState::kOutput, npu, bench);
+    CompareStatistics(ProfileOf(generation), generation == Generation::kClassic ? classic_ : current_, row,
+                      arena_);
+    std::string difference, relative;
+    AppendText(row.metrics[0], difference);
+    AppendText(row.metrics[kFirstRelativeErr], relative);
+    return {difference, relative};
+  }
+
+  Rules classic_{*Rules::Make(Generation::kClassic)}, current_{*Rules::Make(Generation::kCurrent)};
+  TextArena arena_;
+};
+
+using Pair = std::pair<std::string, std::string>;
+
+TEST_F(MsprobeJudge, ClassicDifferencesFollowTheTable) {
+  const auto of = [&](Value npu, Value bench) { return Compared(Generation::kClassic, npu, bench); };
+  EXPECT_EQ(of(Value::Float(3), Value::Float(4)), (Pair{"-1.0", "25.0%"}));
+  EXPECT_EQ(of(Value::Float(3), Value::Float(0)), (Pair{"3.0", "N/A"}));
+  EXPECT_EQ(of(Value::Text("Nan"), Value::Float(1)), (Pair{"Nan", "Nan"}));
+  EXPECT_EQ(of(Value::Float(HUGE_VAL), Value::Float(1)), (Pair{"inf", "inf%"}));
+  EXPECT_EQ(of(Value::Text("3"), Value::Float(2)), (Pair{"1.0", "50.0%"}));
+  EXPECT_EQ(of(Value::Text("True"), Value::Text("True")), (Pair{"N/A", "N/A"}));
+}
+
+TEST_F(MsprobeJudge, CurrentDifferencesFollowTheTable) {
+  const auto of = [&](Value npu, Value bench) { return Compared(Generation::kCurrent, npu, bench); };
+  const Value inf = Value::Float(HUGE_VAL), one = Value::Float(1), three = {Value::Kind::kInt, 3, "3"};
+  EXPECT_EQ(of(one, one), (Pair{"0", "0"}));
+  EXPECT_EQ(of(three, Value::Float(3)), (Pair{"0.0", "0.0%"}));
+  EXPECT_EQ(of(one, Value::Float(0)), (Pair{"1.0", "inf"}));
+  EXPECT_EQ(of(Value::Float(0), Value::Float(-0.0)), (Pair{"0.0", "inf"}));
+  EXPECT_EQ(of(one, inf), (Pair{"-inf", "-inf"}));
+  EXPECT_EQ(of(inf, Value::Text("Nan")), (Pair{"Nan", "Nan"}));
+  EXPECT_EQ(of(Value::Text("cpu"), Value::Text("npu:0")), (Pair{"N/A", "N/A"}));
+  EXPECT_EQ(of(Value::Text("None"), one), (Pair{"Diff", "Diff"}));
+  EXPECT_EQ(of(Value::Text("N/A"), one), (Pair{"N/A", "N/A"}));
+}
+
+TEST_F(MsprobeJudge, WarnsByTheLargerOfTheTwoValues) {
+  ResultRow row = Matched("A.0.forward.output.0", PortState::kOutput, Value::Float(1.9), Value::Float(1));
+  CompareStatistics(ProfileOf(Generation::kClassic), classic_, row, arena_);
+  EXPECT_EQ(row.result, "");  // 0.9 / 1.9 is less than a half
+  row = Matched("A.0.forward.output.0", PortState::kOutput, Value::Float(1), Value::Float(-1));
+  row.grad_consistent = false;
+  CompareStatistics(ProfileOf(Generation::kClassic), classic_, row, arena_);
+  EXPECT_EQ(row.result, "Warning");
+  EXPECT_EQ(row.message, "Need double check api accuracy. Requires_grad inconsistent. ");
+}
+
+PairMeasures Measures(std::initializer_list<double> npu, std::initializer_list<double> bench) {
+  const std::vector<double> n(npu), b(bench);
+  MeasureOptions options;
+  options.groups = Group::kDiff | Group::kStats | Group::kRelative;
+  options.relative = Relative::kMsprobeClassic;
+  const Shape shape{static_cast<std::int64_t>(n.size())};
+  return *MeasurePair(BorrowTensor(Dtype::kF64, shape, n.data()), BorrowTensor(Dtype::kF64, shape, b.data()),
+                      options);
+}
+
+TEST_F(MsprobeJudge, RealMetricsOfTensors) {
+  ResultRow row;
+  std::string message;
+  PairMeasures m = Measures({1, 2, 3}, {1, 2, 4});
+  FillRealMetrics(RealState::kTensor, &m, Dtype::kF64, Dtype::kF64, row, message);
+  EXPECT_NEAR(row.metrics[kCosine].number, 17 / std::sqrt(14.0 * 21.0), 1e-12);
+  EXPECT_EQ(row.metrics[kEucDist].number, 1);
+  EXPECT_EQ(row.metrics[kMaxAbsErr].number, 1);
+  EXPECT_EQ(row.metrics[kMaxRelativeErr].number, 0.25);
+  EXPECT_EQ(row.metrics[kOneThousandth].number, 0.666666666667);
+  EXPECT_EQ(message, "");
+  m = Measures({0, 0}, {1, 1});
+  FillRealMetrics(RealState::kTensor, &m, Dtype::kF64, Dtype::kF32, row, message);
+  EXPECT_TRUE(row.metrics[kCosine].Is("Nan"));
+  EXPECT_EQ(message,
+            "Dtype of NPU and bench tensor do not match.Cannot compare by Cosine Similarity, All the data is "
+            "Zero in npu dump data.");
+}
+
+TEST_F(MsprobeJudge, SpecialValuesMustStandInTheSamePlaces) {
+  ResultRow row;
+  std::string message;
+  PairMeasures m = Measures({HUGE_VAL, 1}, {-HUGE_VAL, 1});
+  FillRealMetrics(RealState::kTensor, &m, Dtype::kF64, Dtype::kF64, row, message);
+  EXPECT_EQ(row.metrics[kMaxAbsErr].number, 0);
+  m = Measures({HUGE_VAL, 1}, {1, HUGE_VAL});
+  FillRealMetrics(RealState::kTensor, &m, Dtype::kF64, Dtype::kF64, row, message);
+  EXPECT_TRUE(row.metrics[kCosine].Is("N/A"));
+  EXPECT_EQ(message, "The position of inf or nan in NPU and bench Tensor do not match.");
+}
+
+TEST_F(MsprobeJudge, AccuracyVerdictInItsOrder) {
+  const auto verdict = [&](Value cosine, Value error) {
+    ResultRow row;
+    row.metrics[kCosine] = cosine;
+    row.metrics[kMaxAbsErr] = error;
+    return AccuracyVerdict(row, classic_);
+  };
+  EXPECT_EQ(verdict(Value::Text("shape unmatched"), Value::Text("shape unmatched")), "Unmatched");
+  EXPECT_EQ(verdict(Value::Text("unsupported"), Value::Float(0)), "None");
+  EXPECT_EQ(verdict(Value::Text("N/A"), Value::Text("N/A")), "No");
+  EXPECT_EQ(verdict(Value::Float(0.98), Value::Float(0.0011)), "No");
+  EXPECT_EQ(verdict(Value::Float(0.98), Value::Float(0.001)), "Yes");
+  EXPECT_EQ(verdict(Value::Float(0.89), Value::Float(0)), "No");
+  EXPECT_EQ(verdict(Value::Text("Nan"), Value::Float(1)), "Yes");
+  EXPECT_EQ(verdict(Value::Text("Nan"), Value::Float(1.1)), "No");
+}
+
+TEST_F(MsprobeJudge, RoundsAsPythonDoes) {
+  EXPECT_EQ(RoundDecimals(0.1234567890125, 12), 0.123456789012);  // the double lies below the tie
+  EXPECT_EQ(RoundDecimals(2.675, 2), 2.67);
+  EXPECT_EQ(RoundDecimals(1e300, 12), 1e300);
+  EXPECT_EQ(RoundDecimals(-HUGE_VAL, 12), -HUGE_VAL);
+}
+
+TEST_F(MsprobeJudge, MarksOutputsAgainstEveryInput) {
+  std::vector<ResultRow> rows{
+      Matched("A.0.forward.input.0", PortState::kInput, Value::Float(1), Value::Float(1)),
+      Matched("A.0.forward.input.1", PortState::kInput, Value::Float(1), Value::Float(1)),
+      Matched("A.0.forward.output.0", PortState::kOutput, Value::Float(2), Value::Float(1)),
+      Matched("A.0.forward.output.1", PortState::kOutput, Value::Text("Nan"), Value::Float(1))};
+  for (ResultRow& row : rows) CompareStatistics(ProfileOf(Generation::kClassic), classic_, row, arena_);
+  rows[2].message.clear();
+  MarkRecord(Mode::kStatistics, classic_, rows);
+  EXPECT_EQ(rows[0].colour, Colour::kNone);
+  EXPECT_EQ(rows[2].colour, Colour::kRed);
+  EXPECT_EQ(rows[2].message, "maximum relative error exceeds 0.5\nmaximum relative error exceeds 0.5");
+  EXPECT_EQ(rows[3].colour, Colour::kRed);  // the guide: nan counts
+}
+
+TEST_F(MsprobeJudge, CurrentVerdictsAreTheWorstMessage) {
+  std::vector<ResultRow> rows{
+      Matched("F.relu.0.forward.input.0", PortState::kInput, Value::Float(1), Value::Float(1)),
+      Matched("F.relu.0.forward.output.0", PortState::kOutput, Value::Float(2), Value::Float(1))};
+  rows[0].bench.shape = "[3]";
+  const auto judge = [&] {
+    for (ResultRow& row : rows) CompareStatistics(ProfileOf(Generation::kCurrent), current_, row, arena_);
+    JudgeRecord(Mode::kStatistics, current_, rows);
+  };
+  judge();
+  EXPECT_EQ(rows[0].message, R"(["error: The shape of NPU and Bench are inconsistent."])");
+  EXPECT_EQ(rows[1].result, "error");
+  EXPECT_EQ(
+      rows[1].message,
+      R"(["error: The NormRelativeErr of output is greater than 0.5.", "warning: The norm relative error of output is 10 times that of input."])");
+  for (ResultRow& row : rows)
+    row.npu_name =
+        row.state == PortState::kInput ? "F.empty.0.forward.input.0" : "F.empty.0.forward.output.0";
+  judge();
+  EXPECT_EQ(rows[0].result, "pass");
+  EXPECT_EQ(rows[1].message, "[]");
+}
+
+TEST_F(MsprobeJudge, AdvisesByTheNameOfTheFirstFailingRow) {
+  const auto advice = [&](std::string_view name) {
+    Advisor advisor(classic_);
+    ResultRow fine, bad;
+    bad.npu_name = name;
+    bad.result = "Warning";
+    advisor.See(Mode::kStatistics, fine);
+    advisor.See(Mode::kStatistics, bad);
+    return advisor.Lines();
+  };
+  EXPECT_EQ(advice("F.relu.0.forward.output.0")[0], "Line: 1");
+  EXPECT_EQ(advice("F.relu.0.forward.output.0")[2],
+            "Expert Advice: This is a forward API computation error. Check the computation implementation.");
+  EXPECT_EQ(advice("F.conv2d.0.backward.output.0")[2].substr(0, 35), "Expert Advice: This torch api may b");
+  EXPECT_EQ(Advisor(classic_).Lines()[1], "Suspect Nodes: NA");
+}
+
+TEST_F(MsprobeJudge, FindsTheFirstRecordThatGoesWrongByItself) {
+  SummaryBuilder builder(Mode::kStatistics, classic_);
+  const auto see = [&](std::string_view api, double input, double output) {
+    std::vector<ResultRow> rows{Matched(api, PortState::kInput, Value::Float(1 + input), Value::Float(1)),
+                                Matched(api, PortState::kOutput, Value::Float(1 + output), Value::Float(1))};
+    builder.See(builder.summary().num_rows, rows);
+  };
+  see("a", 0, 5e-6);
+  see("b", 0.5, 0.6);  // its inputs were wrong already
+  see("c", 1e-4, 0.2);
+  see("d", 0, 0.3);
+  const RankSummary summary = builder.Take();
+  ASSERT_TRUE(summary.first_divergence);
+  EXPECT_EQ(summary.first_divergence->api, "c");
+  EXPECT_EQ(summary.first_divergence->line, 4u);
+  EXPECT_EQ(summary.num_growth, 2u);
+  EXPECT_EQ(summary.growth[0].api, "c");
+  EXPECT_EQ(summary.num_matched, 8u);
+}
+
+TEST(MsprobeRules, ArePartlyReplacedByAFileOfTheUser) {
+  const auto rules =
+      Rules::Make(Generation::kClassic, R"({"thresholds": {"warning_ratio": 0.25}})", "mine.json");
+  ASSERT_TRUE(rules);
+  EXPECT_EQ(rules->Threshold("warning_ratio"), 0.25);
+  EXPECT_EQ(rules->Threshold("cosine_drop"), 0.1);
+  const auto unknown = Rules::Make(Generation::kClassic, R"({"thresholds": {"no_such": 1}})", "mine.json");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().Message().find("thresholds.no_such"), std::string::npos);
+  EXPECT_FALSE(Rules::Make(Generation::kCurrent, "{", "mine.json"));
+}
+
+}  // namespace
+}  // namespace vernier::msprobe
