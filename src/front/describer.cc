@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "core/json_writer.h"
 #include "front/objects.h"
-#include "record/json_text.h"
 #include "vernier/record.h"
 
 namespace vernier::python {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/json_cursor.h"
+#include "core/json_writer.h"
 #include "record/descriptor_style.h"
 
 namespace vernier {

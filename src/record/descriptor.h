@@ -10,7 +10,7 @@
 
 #include "record/cuda_meter.h"
 #include "record/entry.h"
-#include "record/json_text.h"
+#include "record/json_indenter.h"
 #include "record/tensor_meter.h"
 
 namespace vernier {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "record/json_text.h"
+#include "core/json_writer.h"
 
 namespace vernier {
 namespace {

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "record/json_text.h"
+#include "core/json_writer.h"
+#include "record/json_indenter.h"
 
 namespace vernier {
 namespace {

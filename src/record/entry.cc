@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/json_cursor.h"
+#include "core/json_writer.h"
 #include "record/descriptor_style.h"
-#include "record/json_text.h"
 
 namespace vernier {
 namespace {

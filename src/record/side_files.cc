@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/atomic_file.h"
-#include "record/json_text.h"
+#include "core/json_writer.h"
+#include "record/json_indenter.h"
 
 namespace vernier {
 namespace {

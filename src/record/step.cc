@@ -9,7 +9,8 @@
 
 #include "core/atomic_file.h"
 #include "core/json_cursor.h"
-#include "record/json_text.h"
+#include "core/json_writer.h"
+#include "record/json_indenter.h"
 
 namespace vernier {
 namespace fs = std::filesystem;
