@@ -155,14 +155,18 @@ enum {
   VN_TENSOR_NO_STATISTICS = 32, /* null statistics, but digest and file as ever */
   VN_TENSOR_COPY_FOLLOWS = 64,  /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
   VN_TENSOR_CUDA = 128,         /* the address is memory of a CUDA device; see VnRecorderUseCuda */
-  VN_TENSOR_ARRAY = 256         /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
+  VN_TENSOR_ARRAY = 256,        /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
+  VN_TENSOR_PARAMETER = 512,    /* a torch.nn.Parameter */
+  VN_TENSOR_PLACED = 1024       /* one more word right behind the strides: its offset in the storage, in
+                                   elements. Its storage is listed in identity.jsonl */
 };
 enum {
   VN_PUT_FINISH = 1,      /* the entry is complete: write it */
   VN_PUT_MOVE_TO_END = 2, /* its place in the document becomes the end */
   VN_PUT_REPLACE = 4,     /* a field that is there already gets the new value, in its place */
   VN_PUT_WHOLE = 8,       /* `text` is the entry's whole value, replacing any earlier one */
-  VN_PUT_KEEP = 16        /* will be put to again: keep it in memory until VnRecorderEnd */
+  VN_PUT_KEEP = 16,       /* will be put to again: keep it in memory until VnRecorderEnd */
+  VN_PUT_REPEATED = 32    /* the call repeats an earlier one: recomputation of activations */
 };
 enum {
   VN_SEEN_NOT_FINITE = 1, /* a tensor of this call holds NaN or an infinity */
@@ -170,7 +174,7 @@ enum {
 };
 
 /* {"threads": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
- * "md5" | "xor", "precision": "low" | "high", "tensors": false}: all optional. threads 0: one per core.
+ * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0: one per core.
  * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error. */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
@@ -194,6 +198,8 @@ VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size
                                     const char* parent, size_t parent_bytes);
 /* Adds a name to a stack without making a record: task structure. */
 VN_API VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack);
+/* Adds an object to identity.jsonl that says what holds for the whole step. */
+VN_API VnStatus VnRecorderState(VnRecorder* recorder, const char* state_json, size_t state_bytes);
 /* Says what a stack's number means: a compact JSON list of texts, one for each frame. Numbers live as long as
  * the recorder; two numbers with equal texts are one stack in the file. */
 VN_API VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json,
@@ -215,7 +221,7 @@ VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const i
                                      size_t num_words);
 /* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler,
  * NULL: by its usual names. Fails with the reason where there is no driver, no compiler or no device. A
- * tensor with VN_TENSOR_CUDA has two more words behind its strides: the number of the device and the stream
+ * tensor with VN_TENSOR_CUDA has two more words at its end: the number of the device and the stream
  * (CUstream). It must have a dtype whose bit is set in VnCudaDtypes and 8 dimensions at most, and gets no
  * file. It is measured on that stream: the memory may change, or go, as soon as later work on the stream
  * changes it. The numbers arrive later; VnRecorderFlush waits for them. */

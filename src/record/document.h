@@ -15,14 +15,10 @@
 #include <string>
 #include <string_view>
 
+#include "record/entry.h"
 #include "vernier/result.h"
 
 namespace vernier {
-
-// Where a record lies in the file, from the line break before its name to the end of its value.
-struct RecordRange {
-  std::uint64_t offset = 0, size = 0;
-};
 
 // Used by one thread at a time. The file is locked (flock) from the first append to Rest().
 class Document {

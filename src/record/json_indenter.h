@@ -1,4 +1,5 @@
-// Compact JSON -> JSON as Python's json module writes it with indent=1, which dump.json and its neighbours are.
+// Compact JSON -> JSON as Python's json module writes it with indent=1, which dump.json and its neighbours
+// are.
 #pragma once
 
 #include <cstddef>

@@ -1,15 +1,19 @@
-// stack.json and construct.json: kept in memory, written whole.
+// What stands beside the document: stack.json and construct.json, kept in memory and written whole, and
+// identity.jsonl, which grows.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "record/entry.h"
 #include "vernier/result.h"
 
 namespace vernier {
@@ -65,6 +69,30 @@ class ConstructFile {
 
   std::deque<Member> members_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+// identity.jsonl: which tensors of which records are the same memory. A line for each record, many written at
+// a time. Used by one thread at a time.
+class IdentityFile {
+ public:
+  static Result<IdentityFile> Create(const std::filesystem::path& path);
+  IdentityFile(IdentityFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  IdentityFile& operator=(IdentityFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~IdentityFile();
+
+  // Fields that came back from the sink stay as an earlier line has them.
+  Result<Done> Add(const Entry& entry, std::span<const Field> fields);
+  void SetState(std::string_view state);
+  Result<Done> Flush();
+
+ private:
+  explicit IdentityFile(int fd) : fd_(fd) {}
+
+  int fd_ = -1;
+  std::string lines_;
 };
 
 }  // namespace vernier

@@ -221,14 +221,13 @@ std::string TensorFiles::UnusedName(std::string_view stem, bool& replaces) {
   }
 }
 
-StoredFile& TensorFiles::Store(std::string_view stem, Dtype dtype, std::span<const std::int64_t> shape,
-                               std::uint32_t crc32, StagingPool::Buffer elements, RecordTotals& totals) {
+StoredFile& TensorFiles::Store(std::string_view stem, Elements elements, RecordTotals& totals) {
   StoredFile wanted;
-  wanted.dtype = dtype;
-  wanted.shape.assign(shape.begin(), shape.end());
-  wanted.crc32 = crc32;
-  wanted.staged = std::move(elements);
-  wanted.num_bytes = *NumElements(wanted.shape, dtype) * ItemBytes(dtype);
+  wanted.dtype = elements.dtype;
+  wanted.shape.assign(elements.shape.begin(), elements.shape.end());
+  wanted.crc32 = elements.crc32;
+  wanted.staged = std::move(elements.bytes);
+  wanted.num_bytes = *NumElements(wanted.shape, wanted.dtype) * ItemBytes(wanted.dtype);
   const std::uint64_t content_key = dedup_ ? ContentKey(wanted) : 0;
   if (dedup_) {
     if (StoredFile* const equal = FindEqual(wanted, content_key)) {
