@@ -193,9 +193,10 @@ VN_API VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const c
 VN_API VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes, const char* text,
                               size_t text_bytes, const int64_t* words, size_t num_words, int64_t stack,
                               uint32_t flags, uint32_t* seen);
-/* A member of construct.json; `parent` may be NULL. The same name again changes its value in place. */
+/* A member of construct.json; `parent` may be NULL, and `micro_step` -1 for none. The same name again changes
+ * its value in place. */
 VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes,
-                                    const char* parent, size_t parent_bytes);
+                                    const char* parent, size_t parent_bytes, int64_t micro_step);
 /* Adds a name to a stack without making a record: task structure. */
 VN_API VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack);
 /* Adds an object to identity.jsonl that says what holds for the whole step. */
@@ -244,10 +245,6 @@ typedef struct VnRecordTotals {
   uint64_t bytes_measured; /* of elements that were read */
 } VnRecordTotals;
 VN_API VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals);
-/* For the Python package: functions that take Python's own objects, see src/front/functions.h. `settings` and
- * the result are PyObject*; NULL when a Python exception is set, or the process has no Python. With the GIL
- * held. */
-VN_API void* VnRecorderPython(VnRecorder* recorder, void* settings);
 /* Ends what is open. In a forked child it only lets go of the memory. */
 VN_API void VnCloseRecorder(VnRecorder* recorder);
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "capi/c_api_internal.h"
-#include "front/functions.h"
 #include "core/json_cursor.h"
 #include "vernier/dtype.h"
 #include "vernier/record.h"
@@ -197,10 +196,11 @@ VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes
 }
 
 VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes, const char* parent,
-                             size_t parent_bytes) {
+                             size_t parent_bytes, int64_t micro_step) {
   return OnRecorder(recorder, [&](Recorder& r) {
     return r.Construct(Text(name, name_bytes),
-                       parent != nullptr ? std::optional(Text(parent, parent_bytes)) : std::nullopt);
+                       parent != nullptr ? std::optional(Text(parent, parent_bytes)) : std::nullopt,
+                       micro_step >= 0 ? std::optional(micro_step) : std::nullopt);
   });
 }
 
@@ -272,12 +272,6 @@ VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals) {
     std::memcpy(totals, &all, known_bytes);
     return Done{};
   });
-}
-
-void* VnRecorderPython(VnRecorder* recorder, void* settings) {
-  if (recorder == nullptr || settings == nullptr || python::Interpreter::Loaded() == nullptr) return nullptr;
-  return python::MakeFunctions(*recorder->recorder, static_cast<python::Object*>(settings),
-                               [](const Error& error) -> std::int32_t { return Failed(error); });
 }
 
 void VnCloseRecorder(VnRecorder* recorder) { delete recorder; }

@@ -14,10 +14,9 @@
 
 #include "front/describer.h"
 #include "front/functions.h"
-#include "front/interpreter.h"
 #include "front/objects.h"
 #include "front/stack_walk.h"
-#include "vernier/record.h"
+#include "vernier/c_api.h"
 
 namespace vernier::python {
 
@@ -26,11 +25,10 @@ class ModuleCalls;
 inline constexpr const char* kCapsuleName = "vernier.front";
 
 struct Front {
-  Front(Recorder& records, KeepError keep);
+  explicit Front(VnRecorder* opened);
   ~Front();
 
-  Recorder& recorder;
-  KeepError keep_error;
+  VnRecorder* const recorder;
   Ref fail, drain_now;
   Ref number, drain;  // names of attributes
   std::int64_t num_puts = 0;
@@ -40,7 +38,7 @@ struct Front {
   std::unique_ptr<Describer> describer;
   StackWalk stacks;
   std::unique_ptr<ModuleCalls> modules;
-  Object* capsule = nullptr;  // not held: it owns us
+  PyObject* capsule = nullptr;  // not held: it owns us
 };
 
 // A call that is going on: what it works with stays until it has returned.
@@ -66,31 +64,31 @@ class InFlight {
 
 // Runs fn() for Python: nothing of C++ is thrown into the interpreter.
 template <class Fn>
-Object* WithoutThrowing(Fn&& fn) noexcept {
+PyObject* WithoutThrowing(Fn&& fn) noexcept {
   try {
     return fn();
   } catch (const std::bad_alloc&) {
-    Py().PyErr_SetString(Py().PyExc_MemoryError, "not enough memory for a record");
+    PyErr_SetString(PyExc_MemoryError, "not enough memory for a record");
   } catch (const std::exception& exception) {
-    Py().PyErr_SetString(Py().PyExc_RuntimeError, exception.what());
+    PyErr_SetString(PyExc_RuntimeError, exception.what());
   }
   return nullptr;
 }
 
-inline Object* WrongCall(const char* text) {
-  Py().PyErr_SetString(Py().PyExc_TypeError, text);
+inline PyObject* WrongCall(const char* text) {
+  PyErr_SetString(PyExc_TypeError, text);
   return nullptr;
 }
 
-inline std::optional<std::string_view> TextOf(Object* text) {
-  Size size = 0;
-  const char* const bytes = Py().PyUnicode_AsUTF8AndSize(text, &size);
+inline std::optional<std::string_view> TextOf(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
   if (bytes == nullptr) return std::nullopt;
   return std::string_view(bytes, static_cast<std::size_t>(size));
 }
 
 // As the functions of functions.h with these names.
-Object* Put(Front& front, Object* const* arguments, Size count);
-Object* Parent(Front& front, Object* const* arguments, Size count);
+PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count);
+PyObject* Parent(Front& front, PyObject* const* arguments, Py_ssize_t count);
 
 }  // namespace vernier::python

@@ -1,14 +1,10 @@
 // What the Python package calls while a model runs: functions without ctypes' cost for each argument.
 #pragma once
 
-#include <cstdint>
-
-#include "front/interpreter.h"
-#include "vernier/record.h"
+#include "front/objects.h"
+#include "vernier/c_api.h"
 
 namespace vernier::python {
-
-using KeepError = std::int32_t (*)(const Error& error);  // for the caller to raise; gives its status
 
 // A tuple of functions that work on `recorder`; `settings` has the attributes of describer.cc and
 // `fail(status)`, which raises, `new_stack` of StackWalk and `drain()`, called when a device's numbers should
@@ -27,6 +23,6 @@ using KeepError = std::int32_t (*)(const Error& error);  // for the caller to ra
 //   close()                                     the others fail from then on; 1 when none still goes on,
 //                                               else the recorder must stay
 // Null: a Python exception says why. REQUIRES: the GIL is held.
-Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error);
+PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings);
 
 }  // namespace vernier::python

@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <memory>
 
-#include "front/interpreter.h"
+#include "front/objects.h"
 
 namespace vernier::python {
 
@@ -44,19 +44,19 @@ class ModuleCalls {
  public:
   // `capture` has the attributes that are read in module_calls.cc, and so has `settings`. Null: a Python
   // exception says why.
-  static std::unique_ptr<ModuleCalls> Create(Front& front, Object* capture, Object* settings);
+  static std::unique_ptr<ModuleCalls> Create(Front& front, PyObject* capture, PyObject* settings);
 
   // (call, arguments to hand on)
-  Ref Enter(Object* module, Object* module_name, Object* args, Object* kwargs);
+  Ref Enter(PyObject* module, PyObject* module_name, PyObject* args, PyObject* kwargs);
   // The result to hand on.
-  Ref Leave(Object* call, Object* module, Object* result);
+  Ref Leave(PyObject* call, PyObject* module, PyObject* result);
   // The module has raised; `wants_record`: it has done all the same what was wanted of it.
-  bool Abandon(Object* call, Object* module, bool wants_record);
+  bool Abandon(PyObject* call, PyObject* module, bool wants_record);
 
   // For backward.py.
-  bool WatchOutput(Object* tensor, Object* call, Object* position);
-  bool OutputsArrived(Object* call);
-  bool InputsDone(Object* call, Object* gradients);
+  bool WatchOutput(PyObject* tensor, PyObject* call, PyObject* position);
+  bool OutputsArrived(PyObject* call);
+  bool InputsDone(PyObject* call, PyObject* gradients);
 
  private:
   // Nothing that is done to tensors meanwhile is recorded.
@@ -81,47 +81,47 @@ class ModuleCalls {
   enum class Hook { kOutput, kInput, kParameter };
 
   explicit ModuleCalls(Front& front) : front_(front) {}
-  bool Read(Object* capture, Object* settings);
+  bool Read(PyObject* capture, PyObject* settings);
 
-  static Object* OutputHook(Object* self, Object* const* arguments, Size count) noexcept;
-  static Object* InputHook(Object* self, Object* const* arguments, Size count) noexcept;
-  static Object* ParameterHook(Object* self, Object* const* arguments, Size count) noexcept;
-  template <bool (ModuleCalls::*Fire)(Object* self, Object* last)>
-  static Object* RunHook(Object* self, Object* const* arguments, Size count) noexcept;
-  bool GradientArrived(Object* self, Object* gradient);
-  bool InputGradientArrived(Object* self, Object* gradient);
-  bool ParameterGradientArrived(Object* self, Object* last);
+  static PyObject* OutputHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept;
+  static PyObject* InputHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept;
+  static PyObject* ParameterHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept;
+  template <bool (ModuleCalls::*Fire)(PyObject* self, PyObject* last)>
+  static PyObject* RunHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept;
+  bool GradientArrived(PyObject* self, PyObject* gradient);
+  bool InputGradientArrived(PyObject* self, PyObject* gradient);
+  bool ParameterGradientArrived(PyObject* self, PyObject* last);
 
-  bool Before(Object* call, Object* name, Object* args, Object* kwargs);
-  bool After(Object* call, Object* module, Object* result);
-  Ref OwnParameters(Object* module) const;
-  bool TakeOff(Object* call);
-  bool LetGo(Object* call);
-  bool WatchInputs(Object* call, Object* module, Object* args, Ref& handed_on);
-  bool WatchOutputs(Object* call, Object* result, Ref& handed_on);
-  bool WatchParameters(Object* call, Object* module);
-  bool WatchParameter(Object* module_name, Object* name, Object* parameter);
-  bool Finish(Object* call, Object* gradients);
-  Ref ArrivedGradients(Object* call) const;
+  bool Before(PyObject* call, PyObject* name, PyObject* args, PyObject* kwargs);
+  bool After(PyObject* call, PyObject* module, PyObject* result);
+  Ref OwnParameters(PyObject* module) const;
+  bool TakeOff(PyObject* call);
+  bool LetGo(PyObject* call);
+  bool WatchInputs(PyObject* call, PyObject* module, PyObject* args, Ref& handed_on);
+  bool WatchOutputs(PyObject* call, PyObject* result, Ref& handed_on);
+  bool WatchParameters(PyObject* call, PyObject* module);
+  bool WatchParameter(PyObject* module_name, PyObject* name, PyObject* parameter);
+  bool Finish(PyObject* call, PyObject* gradients);
+  Ref ArrivedGradients(PyObject* call) const;
 
   // REQUIRES: an exception is set. True when it is one of ours and was reported, and the model goes on.
   bool Report();
-  bool Record(Object* name, Object* stack, int flags, std::initializer_list<Object*> keys_and_values);
-  bool NoteStack(Object* name, Object* stack);
-  bool NoteParent(Object* name, Object* parent);
-  Ref NewHooks(Object* tensor, Object* node) const;
-  bool AddHook(Object* hooks, Object* key, Object* hook);
-  bool MoveInputHookToEnd(Object* hooks) const;
-  Ref NewHook(Hook kind, std::initializer_list<Object*> rest) const;
-  bool IsPlainTensor(Object* value) const;
-  bool NeedsGradient(Object* tensor, bool& needs) const;  // of a plain one
-  bool ChangesInputs(Object* module, bool& changes) const;
-  bool IsOver(Object* call, bool& is_over) const;
-  Ref BackwardName(Object* call);
+  bool Record(PyObject* name, PyObject* stack, int flags, std::initializer_list<PyObject*> keys_and_values);
+  bool NoteStack(PyObject* name, PyObject* stack);
+  bool NoteParent(PyObject* name, PyObject* parent);
+  Ref NewHooks(PyObject* tensor, PyObject* node) const;
+  bool AddHook(PyObject* hooks, PyObject* key, PyObject* hook);
+  bool MoveInputHookToEnd(PyObject* hooks) const;
+  Ref NewHook(Hook kind, std::initializer_list<PyObject*> rest) const;
+  bool IsPlainTensor(PyObject* value) const;
+  bool NeedsGradient(PyObject* tensor, bool& needs) const;  // of a plain one
+  bool ChangesInputs(PyObject* module, bool& changes) const;
+  bool IsOver(PyObject* call, bool& is_over) const;
+  Ref BackwardName(PyObject* call);
 
-  Ref Get(Object* object, const Ref& name) const;
-  bool Set(Object* object, const Ref& name, Object* value) const;
-  bool GetTruth(Object* object, const Ref& name, bool& into) const;
+  Ref Get(PyObject* object, const Ref& name) const;
+  bool Set(PyObject* object, const Ref& name, PyObject* value) const;
+  bool GetTruth(PyObject* object, const Ref& name, bool& into) const;
   bool GradientsAreOn(bool& on) const;
 
   Front& front_;

@@ -8,65 +8,60 @@ namespace vernier::python {
 namespace {
 
 // What hooks have for their `__self__`: the capsule, then
-constexpr Size kWatchers = 1, kWatchedVersion = 2;  // [(call, position), ...], the tensor's version
-constexpr Size kCall = 1;
-constexpr Size kModuleName = 1, kParameterName = 2, kParameter = 3, kFiring = 4;
+constexpr Py_ssize_t kWatchers = 1, kWatchedVersion = 2;  // [(call, position), ...], the tensor's version
+constexpr Py_ssize_t kCall = 1;
+constexpr Py_ssize_t kModuleName = 1, kParameterName = 2, kParameter = 3, kFiring = 4;
 // Of a module's parameters in this step: the one that fires first, how often it did, how many are to come
 // until all have, how many are watched, and the step.
-constexpr Size kFirst = 0, kCount = 1, kWaiting = 2, kNumWatched = 3, kEpoch = 4;
+constexpr Py_ssize_t kFirst = 0, kCount = 1, kWaiting = 2, kNumWatched = 3, kEpoch = 4;
 
 }  // namespace
 
 // ---- hooks
 
-Ref ModuleCalls::NewHook(Hook kind, std::initializer_list<Object*> rest) const {
-  static MethodDef methods[] = {{"output_gradient", OutputHook, kFastCall, nullptr},
-                                {"input_gradient", InputHook, kFastCall, nullptr},
-                                {"parameter_gradient", ParameterHook, kFastCall, nullptr}};
-  const Interpreter& py = Py();
-  const Ref self = Ref::Own(py.PyTuple_New(1 + static_cast<Size>(rest.size())));
-  if (!self || py.PyTuple_SetItem(self.get(), 0, Ref::Share(front_.capsule).Release()) != 0) return {};
-  Size at = 1;
-  for (Object* const item : rest) {
-    if (py.PyTuple_SetItem(self.get(), at++, Ref::Share(item).Release()) != 0) return {};
+Ref ModuleCalls::NewHook(Hook kind, std::initializer_list<PyObject*> rest) const {
+  static PyMethodDef methods[] = {Method("output_gradient", OutputHook), Method("input_gradient", InputHook),
+                                  Method("parameter_gradient", ParameterHook)};
+  const Ref self = Ref::Own(PyTuple_New(1 + static_cast<Py_ssize_t>(rest.size())));
+  if (!self || PyTuple_SetItem(self.get(), 0, Ref::Share(front_.capsule).Release()) != 0) return {};
+  Py_ssize_t at = 1;
+  for (PyObject* const item : rest) {
+    if (PyTuple_SetItem(self.get(), at++, Ref::Share(item).Release()) != 0) return {};
   }
-  return Ref::Own(py.PyCFunction_NewEx(&methods[static_cast<int>(kind)], self.get(), nullptr));
+  return Ref::Own(PyCFunction_NewEx(&methods[static_cast<int>(kind)], self.get(), nullptr));
 }
 
 // What register_hook() of a tensor hangs on it, without an object to remove it by.
-Ref ModuleCalls::NewHooks(Object* tensor, Object* node) const {
+Ref ModuleCalls::NewHooks(PyObject* tensor, PyObject* node) const {
   Ref hooks = Call(ordered_dict_.get());
   if (!hooks || !Set(tensor, names_.tensor_hooks, hooks.get())) return {};
-  if (node != None() && !CallMethod(node, names_.register_hook_dict, tensor)) return {};
+  if (node != Py_None && !CallMethod(node, names_.register_hook_dict, tensor)) return {};
   return hooks;
 }
 
-bool ModuleCalls::AddHook(Object* hooks, Object* key, Object* hook) {
-  const Interpreter& py = Py();
-  if (py.PyObject_SetItem(hooks, key, hook) != 0) return false;
-  const Ref reference = Ref::Own(py.PyWeakref_NewRef(hooks, nullptr));
+bool ModuleCalls::AddHook(PyObject* hooks, PyObject* key, PyObject* hook) {
+  if (PyObject_SetItem(hooks, key, hook) != 0) return false;
+  const Ref reference = Ref::Own(PyWeakref_NewRef(hooks, nullptr));
   const Ref pair = reference ? NewTuple(reference.get(), key) : Ref();
   return pair && Append(hooked_.get(), pair.get());
 }
 
 // Others may change the gradient: what a module hands on is what comes out of the last of them.
-bool ModuleCalls::MoveInputHookToEnd(Object* hooks) const {
-  const Interpreter& py = Py();
-  const Ref hook = Ref::Share(py.PyDict_GetItem(hooks, input_key_.get()));
+bool ModuleCalls::MoveInputHookToEnd(PyObject* hooks) const {
+  const Ref hook = Ref::Share(PyDict_GetItem(hooks, input_key_.get()));
   if (!hook) return true;
   // Not move_to_end(): old torch versions go by the order of the dict below.
-  return py.PyObject_DelItem(hooks, input_key_.get()) == 0 &&
-         py.PyObject_SetItem(hooks, input_key_.get(), hook.get()) == 0;
+  return PyObject_DelItem(hooks, input_key_.get()) == 0 &&
+         PyObject_SetItem(hooks, input_key_.get(), hook.get()) == 0;
 }
 
 // A hook outlives the recorder when the graph does; it is then deaf. The last of its arguments is the
 // gradient of a tensor, those of a node's outputs, or a parameter.
-template <bool (ModuleCalls::*Fire)(Object* self, Object* last)>
-Object* ModuleCalls::RunHook(Object* self, Object* const* arguments, Size count) noexcept {
-  return WithoutThrowing([&]() -> Object* {
-    const Interpreter& py = Py();
-    Object* const capsule = py.PyTuple_GetItem(self, 0);
-    auto* const front = static_cast<Front*>(py.PyCapsule_GetPointer(capsule, kCapsuleName));
+template <bool (ModuleCalls::*Fire)(PyObject* self, PyObject* last)>
+PyObject* ModuleCalls::RunHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
+  return WithoutThrowing([&]() -> PyObject* {
+    PyObject* const capsule = PyTuple_GetItem(self, 0);
+    auto* const front = static_cast<Front*>(PyCapsule_GetPointer(capsule, kCapsuleName));
     if (front == nullptr) return nullptr;
     const InFlight in_flight(*front);
     if (front->closed || front->modules == nullptr || count < 1) return NewNone();
@@ -78,35 +73,34 @@ Object* ModuleCalls::RunHook(Object* self, Object* const* arguments, Size count)
   });
 }
 
-Object* ModuleCalls::OutputHook(Object* self, Object* const* arguments, Size count) noexcept {
+PyObject* ModuleCalls::OutputHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
   return RunHook<&ModuleCalls::GradientArrived>(self, arguments, count);
 }
-Object* ModuleCalls::InputHook(Object* self, Object* const* arguments, Size count) noexcept {
+PyObject* ModuleCalls::InputHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
   return RunHook<&ModuleCalls::InputGradientArrived>(self, arguments, count);
 }
-Object* ModuleCalls::ParameterHook(Object* self, Object* const* arguments, Size count) noexcept {
+PyObject* ModuleCalls::ParameterHook(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
   return RunHook<&ModuleCalls::ParameterGradientArrived>(self, arguments, count);
 }
 
 // ---- gradients
 
-bool ModuleCalls::WatchOutputs(Object* call, Object* result, Ref& handed_on) {
-  const Interpreter& py = Py();
+bool ModuleCalls::WatchOutputs(PyObject* call, PyObject* result, Ref& handed_on) {
   const Ref passed = Get(call, names_.passed);
   if (!passed) return false;
-  for (Size i = 0; i < py.PyTuple_Size(passed.get()); ++i) {
-    Object* const tensor = py.PyTuple_GetItem(py.PyTuple_GetItem(passed.get(), i), 0);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(passed.get()); ++i) {
+    PyObject* const tensor = PyTuple_GetItem(PyTuple_GetItem(passed.get(), i), 0);
     const Ref hooks = Get(tensor, names_.tensor_hooks);
     if (!hooks) return false;
-    if (hooks.get() != None() && py.PyDict_Size(hooks.get()) > 1 && !MoveInputHookToEnd(hooks.get()))
+    if (hooks.get() != Py_None && PyDict_Size(hooks.get()) > 1 && !MoveInputHookToEnd(hooks.get()))
       return false;
   }
   bool is_usual = IsPlainTensor(result);
-  for (Size i = 0; is_usual && i < py.PyTuple_Size(passed.get()); ++i) {
-    Object* const pair = py.PyTuple_GetItem(passed.get(), i);
-    const Ref version = Get(py.PyTuple_GetItem(pair, 0), names_.version);
+  for (Py_ssize_t i = 0; is_usual && i < PyTuple_Size(passed.get()); ++i) {
+    PyObject* const pair = PyTuple_GetItem(passed.get(), i);
+    const Ref version = Get(PyTuple_GetItem(pair, 0), names_.version);
     std::int64_t then = 0, now = 0;
-    if (!ReadNumber(version, now) || !ReadNumber(py.PyTuple_GetItem(pair, 1), then)) return false;
+    if (!ReadNumber(version, now) || !ReadNumber(PyTuple_GetItem(pair, 1), then)) return false;
     is_usual = then == now;
   }
   if (!is_usual) {
@@ -123,52 +117,50 @@ bool ModuleCalls::WatchOutputs(Object* call, Object* result, Ref& handed_on) {
 }
 
 // One hook for each tensor: when several modules return the same one, the outermost is told first.
-bool ModuleCalls::WatchOutput(Object* tensor, Object* call, Object* position) {
-  const Interpreter& py = Py();
+bool ModuleCalls::WatchOutput(PyObject* tensor, PyObject* call, PyObject* position) {
   const Ref watcher = NewTuple(call, position);
   const Ref version = Get(tensor, names_.version);
   Ref hooks = Get(tensor, names_.tensor_hooks);
   std::int64_t now = 0;
   if (!watcher || !version || !hooks || !ReadNumber(version.get(), now)) return false;
-  if (hooks.get() == None()) {
+  if (hooks.get() == Py_None) {
     const Ref node = Get(tensor, names_.grad_fn);
     if (node) hooks = NewHooks(tensor, node.get());
     if (!node || !hooks) return false;
-  } else if (Object* const known = py.PyDict_GetItem(hooks.get(), key_.get()); known != nullptr) {
+  } else if (PyObject* const known = PyDict_GetItem(hooks.get(), key_.get()); known != nullptr) {
     const Ref self = Get(known, names_.self);
-    Object* const watched = self ? py.PyTuple_GetItem(self.get(), kWatchedVersion) : nullptr;
+    PyObject* const watched = self ? PyTuple_GetItem(self.get(), kWatchedVersion) : nullptr;
     std::int64_t then = 0;
     if (watched == nullptr || !ReadNumber(watched, then)) return false;
-    if (then == now) return Append(py.PyTuple_GetItem(self.get(), kWatchers), watcher.get());
+    if (then == now) return Append(PyTuple_GetItem(self.get(), kWatchers), watcher.get());
     // Of the value before it was changed in place: stays under another key.
     const Ref old_key = NewTuple(key_.get(), watched);
     if (!old_key || !AddHook(hooks.get(), old_key.get(), known)) return false;
   }
-  const Ref watchers = Ref::Own(py.PyList_New(0));
+  const Ref watchers = Ref::Own(PyList_New(0));
   if (!watchers || !Append(watchers.get(), watcher.get())) return false;
   const Ref hook = NewHook(Hook::kOutput, {watchers.get(), version.get()});
   return hook && AddHook(hooks.get(), key_.get(), hook.get()) && MoveInputHookToEnd(hooks.get());
 }
 
-bool ModuleCalls::GradientArrived(Object* self, Object* gradient) {
-  const Interpreter& py = Py();
-  Object* const watchers = py.PyTuple_GetItem(self, kWatchers);
-  for (Size i = py.PyList_Size(watchers) - 1; i >= 0; --i) {
-    const Ref watcher = Ref::Share(py.PyList_GetItem(watchers, i));
-    Object* const call = py.PyTuple_GetItem(watcher.get(), 0);
+bool ModuleCalls::GradientArrived(PyObject* self, PyObject* gradient) {
+  PyObject* const watchers = PyTuple_GetItem(self, kWatchers);
+  for (Py_ssize_t i = PyList_Size(watchers) - 1; i >= 0; --i) {
+    const Ref watcher = Ref::Share(PyList_GetItem(watchers, i));
+    PyObject* const call = PyTuple_GetItem(watcher.get(), 0);
     Ref arrived = Get(call, names_.arrived);
     if (!arrived) return false;
-    if (arrived.get() == None()) {
-      arrived = Ref::Own(py.PyDict_New());
+    if (arrived.get() == Py_None) {
+      arrived = Ref::Own(PyDict_New());
       if (!arrived || !Set(call, names_.arrived, arrived.get())) return false;
     }
-    if (py.PyDict_SetItem(arrived.get(), py.PyTuple_GetItem(watcher.get(), 1), gradient) != 0) return false;
-    if (py.PyDict_Size(arrived.get()) == 1 && !OutputsArrived(call)) return false;
+    if (PyDict_SetItem(arrived.get(), PyTuple_GetItem(watcher.get(), 1), gradient) != 0) return false;
+    if (PyDict_Size(arrived.get()) == 1 && !OutputsArrived(call)) return false;
   }
   return true;
 }
 
-bool ModuleCalls::IsOver(Object* call, bool& is_over) const {
+bool ModuleCalls::IsOver(PyObject* call, bool& is_over) const {
   if (!GetTruth(call, names_.over, is_over)) return false;
   if (is_over) return true;
   const Ref then = Get(call, names_.epoch), now = Get(capture_.get(), names_.epoch);
@@ -179,18 +171,17 @@ bool ModuleCalls::IsOver(Object* call, bool& is_over) const {
   return true;
 }
 
-Ref ModuleCalls::BackwardName(Object* call) {
+Ref ModuleCalls::BackwardName(PyObject* call) {
   Ref known = Get(call, names_.backward_name);
-  if (!known || known.get() != None()) return known;
+  if (!known || known.get() != Py_None) return known;
   const Ref module_name = Get(call, names_.module_name), number = Get(call, names_.number);
   if (!module_name || !number) return {};
-  known = Ref::Own(Py().PyUnicode_FromFormat("%U.backward.%S", module_name.get(), number.get()));
+  known = Ref::Own(PyUnicode_FromFormat("%U.backward.%S", module_name.get(), number.get()));
   if (known && !Set(call, names_.backward_name, known.get())) return {};
   return known;
 }
 
-bool ModuleCalls::OutputsArrived(Object* call) {
-  const Interpreter& py = Py();
+bool ModuleCalls::OutputsArrived(PyObject* call) {
   bool is_over = false, has_inputs = false;
   if (!IsOver(call, is_over)) return false;
   if (is_over) return true;
@@ -199,18 +190,18 @@ bool ModuleCalls::OutputsArrived(Object* call) {
   if (!name || !module_name || !opened || !GetTruth(call, names_.inputs, has_inputs)) return false;
   if (!passes_all_ && !CallMethod(filter_.get(), names_.begin_backward, module_name.get(), name.get()))
     return false;
-  if (!Set(call, names_.began, py._Py_TrueStruct)) return false;
+  if (!Set(call, names_.began, Py_True)) return false;
   if (with_construct_) {
-    Object* const parent = Last(opened.get());
-    if (!NoteParent(name.get(), parent == nullptr ? None() : parent)) return false;
+    PyObject* const parent = Last(opened.get());
+    if (!NoteParent(name.get(), parent == nullptr ? Py_None : parent)) return false;
   }
   if (!has_inputs) return Finish(call, empty_tuple_.get());
   // It may be there since a backward that was not asked for the gradients of the inputs.
   return Remove(opened.get(), name.get()) && Append(opened.get(), name.get());
 }
 
-bool ModuleCalls::InputGradientArrived(Object* self, Object* gradient) {
-  Object* const call = Py().PyTuple_GetItem(self, kCall);
+bool ModuleCalls::InputGradientArrived(PyObject* self, PyObject* gradient) {
+  PyObject* const call = PyTuple_GetItem(self, kCall);
   bool is_rerouted = false;
   if (!GetTruth(call, names_.rerouted, is_rerouted)) return false;
   if (is_rerouted) return true;
@@ -218,7 +209,7 @@ bool ModuleCalls::InputGradientArrived(Object* self, Object* gradient) {
   return gradients && InputsDone(call, gradients.get());
 }
 
-bool ModuleCalls::InputsDone(Object* call, Object* gradients) {
+bool ModuleCalls::InputsDone(PyObject* call, PyObject* gradients) {
   bool is_over = false;
   if (!IsOver(call, is_over)) return false;
   if (is_over) return true;
@@ -227,97 +218,92 @@ bool ModuleCalls::InputsDone(Object* call, Object* gradients) {
 }
 
 // A second backward through the same graph takes the place of the first.
-bool ModuleCalls::Finish(Object* call, Object* gradients) {
-  const Interpreter& py = Py();
+bool ModuleCalls::Finish(PyObject* call, PyObject* gradients) {
   bool has_begun = false, is_kept = true, is_recorded = false;
   const Ref name = BackwardName(call);
   if (!name || !GetTruth(call, names_.began, has_begun) || !GetTruth(call, names_.recorded, is_recorded)) {
     return false;
   }
-  if (!has_begun) return Set(call, names_.over, py._Py_TrueStruct);
+  if (!has_begun) return Set(call, names_.over, Py_True);
   if (!passes_all_ && !ReadTruth(CallMethod(filter_.get(), names_.keeps_later, name.get()), is_kept)) {
     return false;
   }
   if (is_kept && (backward_input_ || backward_output_)) {
     const Ref of_outputs = ArrivedGradients(call);
     if (!of_outputs) return false;
-    Object *const input = names_.input.get(), *const output = names_.output.get();
-    const int flags = kFinish | (is_recorded ? kReplace | kMoveToEnd : 0);
-    const bool done = !backward_output_ ? Record(name.get(), None(), flags, {input, of_outputs.get()})
+    PyObject *const input = names_.input.get(), *const output = names_.output.get();
+    const int flags = VN_PUT_FINISH | (is_recorded ? VN_PUT_REPLACE | VN_PUT_MOVE_TO_END : 0);
+    const bool done = !backward_output_ ? Record(name.get(), Py_None, flags, {input, of_outputs.get()})
                       : !backward_input_
-                          ? Record(name.get(), None(), flags, {output, gradients})
-                          : Record(name.get(), None(), flags, {input, of_outputs.get(), output, gradients});
+                          ? Record(name.get(), Py_None, flags, {output, gradients})
+                          : Record(name.get(), Py_None, flags, {input, of_outputs.get(), output, gradients});
     if (!done) return false;
   }
   if (!passes_all_ && !CallMethod(filter_.get(), names_.end_module, name.get())) return false;
-  const Ref nothing = Ref::Own(py.PyDict_New());
-  return nothing && Set(call, names_.arrived, nothing.get()) && Set(call, names_.began, py._Py_FalseStruct) &&
-         Set(call, names_.recorded, py._Py_TrueStruct);
+  const Ref nothing = Ref::Own(PyDict_New());
+  return nothing && Set(call, names_.arrived, nothing.get()) && Set(call, names_.began, Py_False) &&
+         Set(call, names_.recorded, Py_True);
 }
 
 // A list, with None for an output that got none.
-Ref ModuleCalls::ArrivedGradients(Object* call) const {
-  const Interpreter& py = Py();
+Ref ModuleCalls::ArrivedGradients(PyObject* call) const {
   const Ref count = Get(call, names_.num_outputs), arrived = Get(call, names_.arrived);
-  Ref gradients = Ref::Own(py.PyList_New(0));
+  Ref gradients = Ref::Own(PyList_New(0));
   std::int64_t num_outputs = 0;
   if (!arrived || !gradients || !ReadNumber(count, num_outputs)) return {};
   for (std::int64_t i = 0; i < num_outputs; ++i) {
     const Ref position = NewNumber(i);
     if (!position) return {};
-    Object* const gradient =
-        arrived.get() == None() ? nullptr : py.PyDict_GetItem(arrived.get(), position.get());
-    if (!Append(gradients.get(), gradient == nullptr ? None() : gradient)) return {};
+    PyObject* const gradient =
+        arrived.get() == Py_None ? nullptr : PyDict_GetItem(arrived.get(), position.get());
+    if (!Append(gradients.get(), gradient == nullptr ? Py_None : gradient)) return {};
   }
   return gradients;
 }
 
 // ---- parameters
 
-bool ModuleCalls::WatchParameters(Object* call, Object* module) {
-  const Interpreter& py = Py();
+bool ModuleCalls::WatchParameters(PyObject* call, PyObject* module) {
   const Ref all = Get(module, names_.module_parameters), module_name = Get(call, names_.module_name);
   if (!all || !module_name) return false;
-  if (py.PyDict_Size(all.get()) == 0) return true;
-  const Ref items = Ref::Own(py.PyDict_Items(all.get()));
+  if (PyDict_Size(all.get()) == 0) return true;
+  const Ref items = Ref::Own(PyDict_Items(all.get()));
   if (!items) return false;
-  for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
-    Object* const item = py.PyList_GetItem(items.get(), i);
-    Object* const parameter = py.PyTuple_GetItem(item, 1);
+  for (Py_ssize_t i = 0; i < PyList_Size(items.get()); ++i) {
+    PyObject* const item = PyList_GetItem(items.get(), i);
+    PyObject* const parameter = PyTuple_GetItem(item, 1);
     bool needs = false;
-    if (parameter == None()) continue;
+    if (parameter == Py_None) continue;
     if (!GetTruth(parameter, names_.requires_grad, needs)) return false;
-    if (needs && !WatchParameter(module_name.get(), py.PyTuple_GetItem(item, 0), parameter)) return false;
+    if (needs && !WatchParameter(module_name.get(), PyTuple_GetItem(item, 0), parameter)) return false;
   }
   return true;
 }
 
 // Once in a step for each module that has it. What cannot be hooked itself has a node that adds its gradient
 // up.
-bool ModuleCalls::WatchParameter(Object* module_name, Object* name, Object* parameter) {
-  const Interpreter& py = Py();
-  const Ref type = Ref::Own(py.PyObject_Type(parameter));
-  bool is_hooked = has_post_accumulate_ && type.get() == parameter_type_.get();
+bool ModuleCalls::WatchParameter(PyObject* module_name, PyObject* name, PyObject* parameter) {
+  bool is_hooked = has_post_accumulate_ && TypeOf(parameter) == parameter_type_.get();
   if (is_hooked && !GetTruth(parameter, names_.is_leaf, is_hooked)) return false;
   Ref hooks;
   if (is_hooked) {
     hooks = Get(parameter, names_.parameter_hooks);
     if (!hooks) return false;
-    if (hooks.get() != None() && py.PyDict_GetItem(hooks.get(), module_name) != nullptr) return true;
+    if (hooks.get() != Py_None && PyDict_GetItem(hooks.get(), module_name) != nullptr) return true;
     // Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
     const Ref attributes = Get(parameter, names_.dict);
     if (!attributes) return false;
-    is_hooked = py.PyDict_GetItem(attributes.get(), names_.main_grad.get()) == nullptr;
+    is_hooked = PyDict_GetItem(attributes.get(), names_.main_grad.get()) == nullptr;
   }
-  Ref firing = Ref::Share(py.PyDict_GetItem(firings_.get(), module_name));
+  Ref firing = Ref::Share(PyDict_GetItem(firings_.get(), module_name));
   if (!firing) {
-    firing = Ref::Own(py.PyList_New(0));
+    firing = Ref::Own(PyList_New(0));
     const Ref before_first = NewNumber(-1), zero = NewNumber(0), epoch = Get(capture_.get(), names_.epoch);
     if (!firing || !before_first || !zero || !epoch) return false;
-    for (Object* const item : {None(), before_first.get(), zero.get(), zero.get(), epoch.get()}) {
+    for (PyObject* const item : {Py_None, before_first.get(), zero.get(), zero.get(), epoch.get()}) {
       if (!Append(firing.get(), item)) return false;
     }
-    if (py.PyDict_SetItem(firings_.get(), module_name, firing.get()) != 0) return false;
+    if (PyDict_SetItem(firings_.get(), module_name, firing.get()) != 0) return false;
   }
   const Ref hook = NewHook(Hook::kParameter, {module_name, name, parameter, firing.get()});
   if (!hook) return false;
@@ -327,61 +313,60 @@ bool ModuleCalls::WatchParameter(Object* module_name, Object* name, Object* para
         CallMethod(backward_.get(), names_.watch_parameter, module_name, parameter, hook.get());
     if (!ReadTruth(watched, is_watched)) return false;
   } else {
-    if (hooks.get() == None()) {
+    if (hooks.get() == Py_None) {
       hooks = Call(ordered_dict_.get());
       if (!hooks || !Set(parameter, names_.parameter_hooks, hooks.get())) return false;
     }
     const Ref pair = NewTuple(parameter, module_name);
-    if (!pair || py.PyObject_SetItem(hooks.get(), module_name, hook.get()) != 0 ||
+    if (!pair || PyObject_SetItem(hooks.get(), module_name, hook.get()) != 0 ||
         !Append(watched_parameters_.get(), pair.get())) {
       return false;
     }
   }
   if (!is_watched) return true;
   std::int64_t num_watched = 0;
-  if (!ReadNumber(py.PyList_GetItem(firing.get(), kNumWatched), num_watched)) return false;
-  return py.PyList_SetItem(firing.get(), kNumWatched, NewNumber(num_watched + 1).Release()) == 0;
+  if (!ReadNumber(PyList_GetItem(firing.get(), kNumWatched), num_watched)) return false;
+  return PyList_SetItem(firing.get(), kNumWatched, NewNumber(num_watched + 1).Release()) == 0;
 }
 
 // On the nodes of old torch versions it is not called with the parameter.
-bool ModuleCalls::ParameterGradientArrived(Object* self, Object*) {
-  const Interpreter& py = Py();
-  Object *const module_name = py.PyTuple_GetItem(self, kModuleName),
-                *const name = py.PyTuple_GetItem(self, kParameterName),
-                *const parameter = py.PyTuple_GetItem(self, kParameter),
-                *const firing = py.PyTuple_GetItem(self, kFiring);
+bool ModuleCalls::ParameterGradientArrived(PyObject* self, PyObject*) {
+  PyObject *const module_name = PyTuple_GetItem(self, kModuleName),
+                  *const name = PyTuple_GetItem(self, kParameterName),
+                  *const parameter = PyTuple_GetItem(self, kParameter),
+                  *const firing = PyTuple_GetItem(self, kFiring);
   const Ref epoch = Get(capture_.get(), names_.epoch);
   std::int64_t then = 0, now = 0;
-  if (!ReadNumber(py.PyList_GetItem(firing, kEpoch), then) || !ReadNumber(epoch, now)) return false;
+  if (!ReadNumber(PyList_GetItem(firing, kEpoch), then) || !ReadNumber(epoch, now)) return false;
   if (then != now) return true;  // in a forked child
   const Ref attributes = Get(parameter, names_.dict);
   if (!attributes) return false;
-  Ref gradient = Ref::Share(py.PyDict_GetItem(attributes.get(), names_.main_grad.get()));
-  if (!gradient || gradient.get() == None()) gradient = Get(parameter, names_.grad);
+  Ref gradient = Ref::Share(PyDict_GetItem(attributes.get(), names_.main_grad.get()));
+  if (!gradient || gradient.get() == Py_None) gradient = Get(parameter, names_.grad);
   if (!gradient) return false;
-  if (gradient.get() == None()) return true;
+  if (gradient.get() == Py_None) return true;
   std::int64_t count = 0, waiting = 0, num_watched = 0;
-  if (!ReadNumber(py.PyList_GetItem(firing, kCount), count) ||
-      !ReadNumber(py.PyList_GetItem(firing, kWaiting), waiting) ||
-      !ReadNumber(py.PyList_GetItem(firing, kNumWatched), num_watched)) {
+  if (!ReadNumber(PyList_GetItem(firing, kCount), count) ||
+      !ReadNumber(PyList_GetItem(firing, kWaiting), waiting) ||
+      !ReadNumber(PyList_GetItem(firing, kNumWatched), num_watched)) {
     return false;
   }
-  if (py.PyList_GetItem(firing, kFirst) == None() &&
-      py.PyList_SetItem(firing, kFirst, Ref::Share(name).Release()) != 0) {
+  if (PyList_GetItem(firing, kFirst) == Py_None &&
+      PyList_SetItem(firing, kFirst, Ref::Share(name).Release()) != 0) {
     return false;
   }
-  if (py.PyList_GetItem(firing, kFirst) == name) {
+  if (PyList_GetItem(firing, kFirst) == name) {
     ++count;
     waiting = num_watched;
   }
   --waiting;
-  if (py.PyList_SetItem(firing, kCount, NewNumber(count).Release()) != 0 ||
-      py.PyList_SetItem(firing, kWaiting, NewNumber(waiting).Release()) != 0) {
+  if (PyList_SetItem(firing, kCount, NewNumber(count).Release()) != 0 ||
+      PyList_SetItem(firing, kWaiting, NewNumber(waiting).Release()) != 0) {
     return false;
   }
   const Ref number = NewNumber(count);
   const Ref record =
-      number ? Ref::Own(py.PyUnicode_FromFormat("%U.parameters_grad.%S", module_name, number.get())) : Ref();
+      number ? Ref::Own(PyUnicode_FromFormat("%U.parameters_grad.%S", module_name, number.get())) : Ref();
   if (!record) return false;
   bool is_kept = true;
   if (!passes_all_ &&
@@ -390,8 +375,9 @@ bool ModuleCalls::ParameterGradientArrived(Object* self, Object*) {
   }
   if (!is_kept) return true;
   const Ref value = NewTuple(gradient.get());
-  return value && Record(record.get(), None(), (waiting <= 0 ? int{kFinish} : 0) | int{kMoveToEnd},
-                         {name, value.get()});
+  return value &&
+         Record(record.get(), Py_None, (waiting <= 0 ? int{VN_PUT_FINISH} : 0) | int{VN_PUT_MOVE_TO_END},
+                {name, value.get()});
 }
 
 }  // namespace vernier::python

@@ -1,11 +1,15 @@
-"""The recorder of libvernier by ctypes: what hooks hand over goes through here and nowhere else."""
+"""The recorder of libvernier by ctypes and by its extension module: what hooks hand over goes through here only."""
 
 import collections
 import ctypes
+import functools
+import importlib.util
 import json
 import os
+import sysconfig
 from array import array
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, py_object
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 
 from .. import _native
 
@@ -70,12 +74,22 @@ def _bind(library):
 
 
 _free = _bind(_native.lib)
-_held_library = ctypes.PyDLL(_native.lib._name)
-_held = _bind(_held_library)
-_held_library.VnRecorderPython.restype, _held_library.VnRecorderPython.argtypes = py_object, (c_void_p, py_object)
+_held = _bind(ctypes.PyDLL(_native.lib._name))
 _native.lib.VnDtypeCode.restype, _native.lib.VnDtypeCode.argtypes = c_int64, (c_char_p,)
 _native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = c_uint64, ()
 _native.lib.VnCloseRecorder.restype, _native.lib.VnCloseRecorder.argtypes = None, (c_void_p,)
+
+
+@functools.lru_cache(maxsize=None)
+def _front():
+    """The extension module of the same build as the library, which lies beside it."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise RuntimeError("recording needs a CPython with the GIL; this one was built without")
+    path = Path(_native.lib._name).with_name("_front.abi3.so")
+    spec = importlib.util.spec_from_file_location("vernier._front", path)
+    front = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(front)
+    return front
 
 
 def dtype_code(name):
@@ -112,11 +126,7 @@ class Recorder:
     def functions(self, settings):
         """``settings`` has the attributes that src/front/describer.cc reads; see describe.py."""
         settings.fail = self._check
-        try:
-            found = _held_library.VnRecorderPython(self._pointer, settings)
-        except ValueError:  # NULL, and no exception
-            raise RuntimeError("recording needs CPython, with its C functions visible to libraries") from None
-        self._functions = Functions(*found)
+        self._functions = Functions(*_front().functions(self._pointer, settings))
         return self._functions
 
     @staticmethod
