@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kDepthLimit = 400;
 constexpr char kTensorByte = '\x01';
 constexpr Py_ssize_t kMaxCudaAxes = 8;
+// Beside the flags of c_api.h: a copy made to be read, whose memory is not the tensor's.
+constexpr std::int64_t kIsCopy = 1 << 16;
 // Keyword arguments whose values are described by what they mean.
 constexpr std::array<std::string_view, 3> kKeysWithMeaning = {"device", "dtype", "output_dtype"};
 
@@ -81,11 +83,13 @@ bool Describer::Read(PyObject* settings) {
                     {stride_, "stride"},
                     {get_device_, "get_device"},
                     {storage_of_, "storage_of"},
+                    {storage_offset_, "storage_offset"},
                     {weak_ref_, "weak_ref"},
                     {free_weak_ref_, "free_weak_ref"},
                     {tensor_types_, "tensor_types"},
                     {dtypes_, "dtypes"},
                     {strided_, "strided"},
+                    {parameter_type_, "parameter_type"},
                     {values_class_, "values_class"},
                     {other_, "other"},
                     {keyed_, "keyed"},
@@ -105,7 +109,8 @@ bool Describer::Read(PyObject* settings) {
     if (!ref) return false;
   }
   if (look_.get() == Py_None) look_.Reset();
-  return ReadNumber(Ref::Own(PyObject_GetAttrString(settings, "marked_elements")), marked_elements_);
+  return ReadNumber(Ref::Own(PyObject_GetAttrString(settings, "marked_elements")), marked_elements_) &&
+         ReadTruth(Ref::Own(PyObject_GetAttrString(settings, "identity")), with_identity_);
 }
 
 // ---- small steps
@@ -346,10 +351,9 @@ bool Describer::MarkOf(PyObject* tensor, bool changed, Mark& mark) {
   Mark found;
   if (!ReadNumber(version, found.version) || !ReadNumber(Attribute(storage.get(), cdata_), found.storage))
     return false;
-  // The upper half of the version is ours.
   const auto take = [&](Storage& known) {
     if (changed) ++known.num_changes;
-    found.version += known.num_changes << 32;
+    found.version += known.num_changes;  // either only grows, so that the sum tells every change
     mark = found;
     return true;
   };
@@ -416,7 +420,7 @@ bool Describer::PlainTensor(PyObject* tensor, std::int64_t flags, Described& int
   if (flags < 0) {
     bool requires_grad = false;
     if (!ReadTruth(Attribute(tensor, requires_grad_), requires_grad)) return false;
-    flags = GradFlag(requires_grad);
+    flags = GradFlag(requires_grad) | ParameterFlag(tensor);
   }
   const std::size_t start = into.words.size();
   into.words.insert(into.words.end(), {0, 0, 0, code, flags, 0});
@@ -429,16 +433,29 @@ bool Describer::PlainTensor(PyObject* tensor, std::int64_t flags, Described& int
   if (!address) return false;
   const unsigned long long bits = PyLong_AsUnsignedLongLong(address.get());
   Mark mark;
-  if (PyErr_Occurred() != nullptr || (num_elements > marked_elements_ && !MarkOf(tensor, into.changed, mark)))
-    return false;
+  const bool is_marked = num_elements > marked_elements_ || (flags & VN_TENSOR_PARAMETER) != 0;
+  if (PyErr_Occurred() != nullptr || (is_marked && !MarkOf(tensor, into.changed, mark))) return false;
   into.words[start] = static_cast<std::int64_t>(bits);
   into.words[start + 1] = mark.storage;
   into.words[start + 2] = mark.version;
   into.words[start + 5] = static_cast<std::int64_t>(num_axes);
+  if (!Place(tensor, mark, start, into)) return false;
   into.num_bytes += static_cast<std::uint64_t>(num_elements * PyLong_AsLongLong(PyTuple_GetItem(known, 1)));
   into.text += kTensorByte;
   was_plain = true;
   return true;
+}
+
+std::int64_t Describer::ParameterFlag(PyObject* tensor) const {
+  return with_identity_ && TypeOf(tensor) == parameter_type_.get() ? std::int64_t{VN_TENSOR_PARAMETER} : 0;
+}
+
+bool Describer::Place(PyObject* tensor, const Mark& mark, std::size_t start, Described& into) {
+  const bool is_copy = (into.words[start + 4] & kIsCopy) != 0;
+  into.words[start + 4] &= ~kIsCopy;
+  if (!with_identity_ || is_copy || mark.storage == 0) return true;
+  into.words[start + 4] |= VN_TENSOR_PLACED;
+  return ReadNumber(Call(storage_offset_.get(), tensor), into.words.emplace_back());
 }
 
 // On a CUDA device, where the core measures it: nothing is launched from Python, so this takes a microsecond.
@@ -470,9 +487,14 @@ bool Describer::CudaTensor(PyObject* tensor, std::int64_t code, Described& into,
   }
   const unsigned long long bits = PyLong_AsUnsignedLongLong(address.get());
   if (PyErr_Occurred() != nullptr) return false;
-  into.words.insert(into.words.end(), {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
-                                       VN_TENSOR_CUDA | GradFlag(requires_grad), num_axes});
-  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words)) return false;
+  const std::size_t start = into.words.size();
+  into.words.insert(into.words.end(),
+                    {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
+                     VN_TENSOR_CUDA | GradFlag(requires_grad) | ParameterFlag(tensor), num_axes});
+  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words) ||
+      !Place(tensor, mark, start, into)) {
+    return false;
+  }
   // Its size does not count: the host reads none of it, and a launch is too short to let other threads in.
   into.words.push_back(device);
   into.words.push_back(stream);

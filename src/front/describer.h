@@ -66,19 +66,24 @@ class Describer {
   bool MappingItems(PyObject* mapping, Described& into);
   bool PlainTensor(PyObject* tensor, std::int64_t flags, Described& into, bool& was_plain);
   bool CudaTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken);
+  std::int64_t ParameterFlag(PyObject* tensor) const;
+  // What is known of the tensor that began at `start` beyond its elements. REQUIRES: its strides come last
+  bool Place(PyObject* tensor, const Mark& mark, std::size_t start, Described& into);
 
   // Names of attributes.
   Ref dtype_, is_cpu_, is_cuda_, layout_, requires_grad_, shape_, version_, cdata_;
   Ref words_, num_bytes_, keep_, changed_;
   // Methods, called with the tensor.
-  Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, weak_ref_, free_weak_ref_;
+  Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, storage_offset_, weak_ref_,
+      free_weak_ref_;
   // What is known of torch.
   Ref tensor_types_;  // a tuple
   Ref dtypes_;        // {dtype: (code, bytes of an element, whether it is complex)}
-  Ref strided_;
+  Ref strided_, parameter_type_;
   // The Python side.
   Ref values_class_, other_, keyed_, unusual_, resolved_, without_data_, look_, quote_, cuda_dtypes_,
       raw_stream_;
+  bool with_identity_ = false;
   std::int64_t marked_elements_ = 0;
   std::int64_t cuda_dtype_bits_ = -1;  // not asked yet
 

@@ -30,7 +30,9 @@ struct Front {
 
   VnRecorder* const recorder;
   Ref fail, drain_now;
-  Ref number, drain;  // names of attributes
+  Ref state, tell_state;            // the second is none once it was called
+  Ref graph_task, is_grad_enabled;  // the first is none where nobody asks
+  Ref number, drain;                // names of attributes
   std::int64_t num_puts = 0;
   std::atomic<bool> closed = false;
   std::atomic<int> num_in_flight = 0;

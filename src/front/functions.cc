@@ -86,12 +86,25 @@ PyObject* Checked(Front& front, VnStatus code) {
   return nullptr;
 }
 
+// None counts as nothing.
+Ref OrNone(Ref object) { return object.get() == Py_None ? Ref() : std::move(object); }
+
 void StoreAll(std::vector<std::int64_t>& words) {
   for (std::size_t at = 0; at < words.size();) {
-    const bool on_device = (words[at + 4] & VN_TENSOR_CUDA) != 0;
-    words[at + 4] |= VN_TENSOR_STORE;
-    at += 6 + 2 * static_cast<std::size_t>(words[at + 5]) + (on_device ? 2 : 0);
+    const std::int64_t flags = words[at + 4] |= VN_TENSOR_STORE;
+    at += 6 + 2 * static_cast<std::size_t>(words[at + 5]);
+    at += ((flags & VN_TENSOR_CUDA) != 0 ? 2 : 0) + ((flags & VN_TENSOR_PLACED) != 0 ? 1 : 0);
   }
+}
+
+// Inside backward, gradients are computed without recording how: only a forward pass that is made again for
+// its activations records.
+bool IsRepeated(Front& front, bool& found) {
+  std::int64_t task = -1;
+  const Ref number = Ref::Own(PyObject_CallFunctionObjArgs(front.graph_task.get(), nullptr));
+  if (!ReadNumber(number, task)) return false;
+  if (task < 0) return true;
+  return ReadTruth(Ref::Own(PyObject_CallFunctionObjArgs(front.is_grad_enabled.get(), nullptr)), found);
 }
 
 }  // namespace
@@ -110,9 +123,18 @@ PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
     if (!number) return nullptr;
     stack = PyLong_AsLongLong(number.get());
   }
-  const auto flags = static_cast<std::uint32_t>(PyLong_AsLongLong(arguments[2]));
+  auto flags = static_cast<std::uint32_t>(PyLong_AsLongLong(arguments[2]));
   if (!name || PyErr_Occurred() != nullptr) return nullptr;
   ++front.num_puts;
+  if (front.tell_state) {
+    const Ref tell = std::move(front.tell_state);
+    if (!Ref::Own(PyObject_CallFunctionObjArgs(tell.get(), nullptr))) return nullptr;
+  }
+  if (front.graph_task && (flags & VN_PUT_FINISH) != 0) {
+    bool is_repeated = false;
+    if (!IsRepeated(front, is_repeated)) return nullptr;
+    if (is_repeated) flags |= VN_PUT_REPEATED;
+  }
   const Buffer buffer;
   Described& described = *buffer;
   described.changed = (flags & kChanged) != 0;
@@ -201,6 +223,7 @@ PyObject* Mark(Front& front, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyObject* Forget(Front& front, PyObject* const*, Py_ssize_t) {
+  front.tell_state = Ref::Share(front.state.get());
   return front.describer->Forget() ? NewNone() : nullptr;
 }
 
@@ -276,6 +299,7 @@ PyObject* Close(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
     const std::unique_ptr<ModuleCalls> modules = std::move(front->modules);
     const std::unique_ptr<Describer> describer = std::move(front->describer);
     const Ref fail = std::move(front->fail), drain_now = std::move(front->drain_now);
+    const Ref state = std::move(front->state), tell_state = std::move(front->tell_state);
     front->stacks.Clear();
   }
   return PyLong_FromLongLong(is_idle ? 1 : 0);
@@ -307,12 +331,16 @@ PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings) {
   auto front = std::make_unique<Front>(recorder);
   front->fail = Ref::Own(PyObject_GetAttrString(settings, "fail"));
   front->drain_now = Ref::Own(PyObject_GetAttrString(settings, "drain"));
+  front->state = OrNone(Ref::Own(PyObject_GetAttrString(settings, "state")));
+  front->tell_state = Ref::Share(front->state.get());
+  front->graph_task = OrNone(Ref::Own(PyObject_GetAttrString(settings, "graph_task")));
+  front->is_grad_enabled = Ref::Own(PyObject_GetAttrString(settings, "is_grad_enabled"));
   front->number = Ref::Own(PyUnicode_InternFromString("number"));
   front->drain = Ref::Own(PyUnicode_InternFromString("drain"));
   const Ref new_stack = Ref::Own(PyObject_GetAttrString(settings, "new_stack"));
   front->describer = Describer::Create(settings);
-  if (!front->fail || !front->drain_now || !new_stack || front->describer == nullptr ||
-      !front->stacks.Read(new_stack.get()))
+  if (PyErr_Occurred() != nullptr || !front->fail || !front->drain_now || !new_stack ||
+      front->describer == nullptr || !front->stacks.Read(new_stack.get()))
     return nullptr;
   const Ref capsule = Ref::Own(PyCapsule_New(front.get(), kCapsuleName, Destroy));
   if (!capsule) return nullptr;

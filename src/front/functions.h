@@ -7,8 +7,9 @@
 namespace vernier::python {
 
 // A tuple of functions that work on `recorder`; `settings` has the attributes of describer.cc and
-// `fail(status)`, which raises, `new_stack` of StackWalk and `drain()`, called when a device's numbers should
-// be fetched. In order:
+// `fail(status)`, which raises, `new_stack` of StackWalk, `drain()`, called when a device's numbers should be
+// fetched, `state()`, called before the first put and the first one after each forget(), or None, and, to
+// know calls that backward repeats, `is_grad_enabled()` and `graph_task()`, or None. In order:
 //   put(name, stack, flags, key, value, ...)    a record, its values described; `stack.number` unless None
 //   num_puts()                                  so far
 //   parent(name, parent or None[, micro-step])  a member of construct.json

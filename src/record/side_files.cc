@@ -36,6 +36,8 @@ Result<Done> WriteObject(const std::filesystem::path& path, std::size_t count, F
   return file.CommitUnsynced();
 }
 
+bool IsKnown(const Port& port) { return port.identity.storage >= 0; }
+
 bool IsContiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
   std::int64_t expected = 1;
   for (std::size_t axis = shape.size(); axis-- > 0; expected *= shape[axis]) {
@@ -49,7 +51,7 @@ bool IsContiguous(std::span<const std::int64_t> shape, std::span<const std::int6
 // they follow from the shape.
 void AppendIdentity(const Port& port, std::span<const std::int64_t> sizes, std::string& out) {
   const Identity& identity = port.identity;
-  if (identity.storage < 0) {
+  if (!IsKnown(port)) {
     out += "null";
     return;
   }
@@ -190,7 +192,7 @@ Result<Done> IdentityFile::Add(const Entry& entry, std::span<const Field> fields
   lines_ += ",{";
   bool first = true;
   for (const Field& field : fields) {
-    if (field.from_sink || field.ports.empty()) continue;
+    if (field.from_sink || std::none_of(field.ports.begin(), field.ports.end(), IsKnown)) continue;
     if (!std::exchange(first, false)) lines_ += ',';
     lines_.append("\"").append(field.key).append("\":[");
     for (const Port& port : field.ports) {

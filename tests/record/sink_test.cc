@@ -209,13 +209,14 @@ TEST(Identity, NumbersStoragesAsTheyAppearAndLeavesOutWhatIsUsual) {
                 Placed(900, 0, 0) + Placed(800, 0, 0, kParameter) + Placed(700, 3, 0));
   recording.Put("b", "{\"input_args\":[\x01,\x01,\x01]}",
                 Placed(700, 3, 0) + Placed(900, 0, 8) + Placed(900, 1, 2, 0, {1, 2}), kFinish | kRepeated);
-  recording.Put("c", "{\"input_args\":[\x01,1]}", Floats(kOnes));  // nobody knows its storage
+  const Words unknown = Floats(kOnes);
+  recording.Put("c", "{\"input_args\":[\x01,\x01],\"output\":[\x01]}", unknown + Placed(700, 4, 0) + unknown);
   recording.Put("d", "{\"output\":[1]}");
   recording.Flush();
   EXPECT_EQ(LinesOf(recording),
             "[\"a\",{\"input_args\":[[0],[1,0,1]],\"output\":[[2,3]]}]\n"
             "[\"b\",{\"input_args\":[[2,3],[0,0,0,8],[0,1,0,2,1,2]]},true]\n"
-            "[\"c\",{\"input_args\":[null]}]\n");
+            "[\"c\",{\"input_args\":[null,[2,4]]}]\n");
 }
 
 TEST(Identity, ALaterLineHasOnlyTheFieldsThatAreNew) {

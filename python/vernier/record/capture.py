@@ -95,7 +95,8 @@ class Capture:
             new_stack=Stacks(recorder.stack).new,
             cut=cut,
             keep_tensors=keep_tensors,
-            stores=config.stores_all,
+            every_tensor=config.stores_all or config.identity is True,
+            identity=config.with_identity,
         )
         functions = self.describer.functions
         self._stack, self._parent, self._num_puts = functions.stack, functions.parent, functions.num_puts
@@ -215,6 +216,8 @@ class Capture:
         elif family in _CHANGE_ARGUMENTS:
             self.put_changed_arguments(name, api, args, kwargs, stack)
         else:
+            # It gives nothing back: what it did is to the tensor.
+            result = args[0] if api == "__setitem__" else result
             self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
 
     def _parent_of_forward(self, stack):

@@ -159,6 +159,7 @@ TOP = (
     Key("custom_wrap_ops", {}, functions, "{}", 'functions to record at L1 as well: `{"package.module": ["function"]}`; a module that cannot be imported yet is tried again at each `start()`'),
     Key("overwrite", True, boolean, "true", "false: refuse to record into a step/rank folder that exists; true: replace it, with a warning"),
     Key("dedup", True, boolean, "true", "equal tensors of a step are stored once; later names refer to the first file"),
+    Key("identity", None, boolean, "absent", "which tensors are the same memory, in identity.jsonl. absent: every tensor with task tensor, else Parameters and tensors of more than 1024 elements; true: every tensor; false: no such file"),
     Key("staging_bytes", 2**30, integer(2**20), "1 GiB", "memory for tensors on their way to disk; the model waits when it is full"),
     Key("min_free_space", -1, integer(0, extra=(-1,)), "5 GiB or 5 % of the disk", "free bytes to leave; recording stops there, what is written stays valid"),
 )
@@ -231,6 +232,11 @@ class Config:
     def stores_all(self):
         """Whether every tensor gets a file."""
         return self.task in ("tensor", "overflow_check")
+
+    @property
+    def with_identity(self):
+        """Not where single values or only some calls are recorded."""
+        return self.identity is not False and self.level != "debug" and self.task in ("statistics", "tensor") and not self.bench_path
 
     def takes(self, word):
         """Whether ``data_mode`` asks for "forward", "backward", "input" or "output"."""

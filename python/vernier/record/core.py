@@ -14,11 +14,13 @@ from pathlib import Path
 from .. import _native
 
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, NO_STATISTICS, COPY_FOLLOWS = 1, 2, 4, 8, 16, 32, 64
-ARRAY = 256
+ARRAY, PARAMETER, PLACED = 256, 512, 1024
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 NOT_FINITE, STOPPED = 1, 2
 # Only of Functions.put: store every tensor; they may have been written to in a way that moves no version.
 STORE_ALL, CHANGED = 1 << 16, 1 << 17
+# Only of Functions.tensor: a copy that was made to be read.
+IS_COPY = 1 << 16
 
 
 class Totals(ctypes.Structure):
@@ -44,6 +46,7 @@ _CALLS = {
     "VnRecorderMove": (c_void_p, c_char_p, c_char_p),
     "VnRecorderPut": _PUT,
     "VnRecorderNote": (c_void_p, c_char_p, c_size_t, c_int64),
+    "VnRecorderState": (c_void_p, c_char_p, c_size_t),
     "VnRecorderStack": (c_void_p, c_int64, c_char_p, c_size_t),
     "VnRecorderDescribe": (
         c_void_p,
@@ -168,6 +171,11 @@ class Recorder:
     def stack(self, number, frames):
         text = json.dumps(frames).encode()
         self._check(_free["VnRecorderStack"](self._pointer, number, text, len(text)))
+
+    def state(self, **members):
+        """What holds for the whole step."""
+        text = json.dumps(members, separators=(",", ":")).encode()
+        self._check(_free["VnRecorderState"](self._pointer, text, len(text)))
 
     def describe(self, stem, words):
         """The descriptor of one tensor, as compact json."""
