@@ -349,24 +349,26 @@ bool Describer::MarkOf(PyObject* tensor, bool changed, Mark& mark) {
     return true;
   }
   Mark found;
-  if (!ReadNumber(version, found.version) || !ReadNumber(Attribute(storage.get(), cdata_), found.storage))
+  std::int64_t address = 0;
+  if (!ReadNumber(version, found.version) || !ReadNumber(Attribute(storage.get(), cdata_), address))
     return false;
   const auto take = [&](Storage& known) {
     if (changed) ++known.num_changes;
     found.version += known.num_changes;  // either only grows, so that the sum tells every change
+    found.storage = known.number;
     mark = found;
     return true;
   };
   {
     const std::scoped_lock lock(storages_mutex_);
-    if (const auto known = storages_.find(found.storage); known != storages_.end())
-      return take(known->second);
+    if (const auto known = storages_.find(address); known != storages_.end()) return take(known->second);
   }
   // While we hold one, torch gives the storage's address to no other.
   std::int64_t reference = 0;
   if (!ReadNumber(Call(weak_ref_.get(), storage.get()), reference)) return false;
   const std::scoped_lock lock(storages_mutex_);
-  return take(storages_.try_emplace(found.storage, Storage{reference}).first->second);
+  const auto number = static_cast<std::int64_t>(storages_.size()) + 1;
+  return take(storages_.try_emplace(address, Storage{number, reference}).first->second);
 }
 
 bool Describer::Forget() {
@@ -375,7 +377,7 @@ bool Describer::Forget() {
     const std::scoped_lock lock(storages_mutex_);
     storages.swap(storages_);
   }
-  for (const auto& [identity, storage] : storages) {
+  for (const auto& [address, storage] : storages) {
     const Ref number = Ref::Own(PyLong_FromLongLong(storage.weak_reference));
     if (!number || !Call(free_weak_ref_.get(), number.get())) return false;
   }

@@ -89,6 +89,7 @@ class Describer {
 
   std::mutex storages_mutex_;
   struct Storage {
+    std::int64_t number = 0;  // in the order in which they were marked
     std::int64_t weak_reference = 0;
     std::int64_t num_changes = 0;  // that moved no version
   };

@@ -33,7 +33,7 @@ struct Slot {
 
 // Which memory a tensor is a view of, so that an output is known again where it is an input.
 struct Identity {
-  std::int64_t storage = -1;  // numbered as they first appear in the folder; -1: not known
+  std::uint64_t storage = 0;  // its number, as the program gave it; 0: not known
   std::int64_t version = 0;   // grows with every change of that storage
   std::int64_t offset = 0;    // in elements
 };

@@ -84,9 +84,7 @@ Result<Done> PortReader::ReadOnDevice(const TensorWords& tensor, Port& port) {
 }
 
 Result<Done> PortReader::Read(const TensorWords& tensor, Port& port) {
-  if (tensor.Has(kPlaced) && tensor.storage != 0) {
-    port.identity = {context_.storages.NumberOf(tensor.storage), tensor.version, tensor.offset};
-  }
+  if (tensor.Has(kPlaced)) port.identity = {tensor.storage, tensor.version, tensor.offset};
   if (tensor.Has(kCuda) && tensor.readable()) return ReadOnDevice(tensor, port);
   if (tensor.Has(kDeferred) && !tensor.Has(kNoData)) {
     port.slot = MakeSlot(tensor, port);

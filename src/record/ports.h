@@ -19,25 +19,12 @@ namespace vernier {
 
 using Slots = std::unordered_map<std::int64_t, std::shared_ptr<Slot>>;
 
-// Numbers for the storages of a folder, as they first appear. The program makes sure that two storages never
-// have the same name, not even one after the other.
-class StorageNumbers {
- public:
-  std::int64_t NumberOf(std::uint64_t storage) {
-    return numbers_.try_emplace(storage, static_cast<std::int64_t>(numbers_.size())).first->second;
-  }
-
- private:
-  std::unordered_map<std::uint64_t, std::int64_t> numbers_;
-};
-
 // What the ports of a folder are made with.
 struct PortContext {
   TensorMeter& meter;
   CudaMeter* cuda;  // null: not used
   Sink* store;      // null: no elements are kept
   Slots& slots;
-  StorageNumbers& storages;
   RecordTotals& totals;
 };
 

@@ -36,7 +36,7 @@ Result<Done> WriteObject(const std::filesystem::path& path, std::size_t count, F
   return file.CommitUnsynced();
 }
 
-bool IsKnown(const Port& port) { return port.identity.storage >= 0; }
+bool IsKnown(const Port& port) { return port.identity.storage != 0; }
 
 bool IsContiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
   std::int64_t expected = 1;
@@ -55,8 +55,8 @@ void AppendIdentity(const Port& port, std::span<const std::int64_t> sizes, std::
     out += "null";
     return;
   }
-  const std::int64_t numbers[] = {identity.storage, identity.version, port.Has(kParameter) ? 1 : 0,
-                                  identity.offset};
+  const std::int64_t numbers[] = {static_cast<std::int64_t>(identity.storage), identity.version,
+                                  port.Has(kParameter) ? 1 : 0, identity.offset};
   const std::span<const std::int64_t> strides = port.strides(sizes);
   const bool has_strides = !IsContiguous(port.shape(sizes), strides);
   std::size_t count = std::size(numbers);

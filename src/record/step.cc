@@ -157,8 +157,7 @@ void Step::Release(Field& field) {
 }
 
 PortContext Step::Ports() {
-  return {shared_.meter, shared_.cuda.get(), sink_->stores() ? sink_.get() : nullptr,
-          slots_,        storages_,          shared_.totals};
+  return {shared_.meter, shared_.cuda.get(), sink_->stores() ? sink_.get() : nullptr, slots_, shared_.totals};
 }
 
 // The text of a Put, into fresh_. The elements of what it replaces are let go of first, so that their names

@@ -95,7 +95,6 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
   Slots slots_;
-  StorageNumbers storages_;
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // what the sink has is, or holds what was replaced
   std::optional<Error> stopped_;

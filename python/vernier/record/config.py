@@ -152,7 +152,7 @@ TOP = (
     Key("level", "L1", one_of(*LEVELS), '"L1"', "L0 modules, L1 APIs, mix both, L2 every dispatched aten operator, debug only `save()`"),
     Key("async_dump", False, boolean, "false", "keep statistics on the device until `stop()`"),
     Key("dump_enable", None, boolean, "absent", "when present, the file is read again as it changes, and this switches recording on and off"),
-    Key("extra_info", True, boolean, "true", "false: no stack.json and no construct.json"),
+    Key("extra_info", True, boolean, "true", "false: no stack.json, no construct.json and, unless asked for, no identity.jsonl"),
     Key("precision", "low", one_of("low", "high"), '"low"', "high: Mean and Norm in double, and for integers and float64 as well"),
     Key("risk_level", "FOCUS", one_of(*RISK_LEVELS), '"FOCUS"', "ALL: every API; FOCUS: not shape and creation calls; CORE: matrix products, convolutions, norms, ..."),
     Key("custom_op_namespaces", ["_C_ascend"], strings, '["_C_ascend"]', "namespaces under torch.ops that are recorded at L1 as well"),
@@ -236,7 +236,8 @@ class Config:
     @property
     def with_identity(self):
         """Not where single values or only some calls are recorded."""
-        return self.identity is not False and self.level != "debug" and self.task in ("statistics", "tensor") and not self.bench_path
+        wanted = self.extra_info if self.identity is None else self.identity
+        return wanted and self.level != "debug" and self.task in ("statistics", "tensor") and not self.bench_path
 
     def takes(self, word):
         """Whether ``data_mode`` asks for "forward", "backward", "input" or "output"."""

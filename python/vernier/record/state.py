@@ -24,7 +24,7 @@ def autocast():
 
 
 def random_numbers(whole):
-    """The seed, and for each generator a CRC-32 of its state; also the state of torch's, where it is short or ``whole``."""
+    """The seed, and for each generator a CRC-32 of its state; also torch's own states, where short or ``whole``."""
     found = {"seed": torch.initial_seed()}
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -33,7 +33,7 @@ def random_numbers(whole):
         data = bytes(state.tolist())
         found[name] = {"crc32": _crc32(data)}
         if whole or len(data) <= 64:
-            found[name]["state"] = base64.b64encode(data).decode()
+            found[name]["state"] = base64.b64encode(zlib.compress(data)).decode()
     found["python"] = {"crc32": _crc32(repr(random.getstate()).encode())}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
