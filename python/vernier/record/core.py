@@ -107,11 +107,10 @@ def words(numbers, flags=0):
 class Functions(
     collections.namedtuple(
         "Functions",
-        "put num_puts parent text fields tensor mark forget stack modules enter leave abandon watch_output "
-        "outputs_arrived inputs_done close",
+        "put num_puts parent text fields tensor mark forget stack close",
     )
 ):
-    """What is called while the model runs: made in C, see src/front/functions.h."""
+    """What is called while the model runs: made in C, see src/front/functions.cc."""
 
 
 class Recorder:

@@ -87,7 +87,9 @@ class Describer:
                 cuda_dtypes=device_stage.cuda_dtypes,
                 raw_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None),
                 marked_elements=0 if stores else _MARKED_ELEMENTS,
-                **self.known_of_torch(),
+                tensor_types=tuple(_PLAIN_TENSORS),
+                dtypes=_DTYPES,
+                strided=torch.strided,
                 is_neg=torch.Tensor.is_neg,
                 is_conj=torch.Tensor.is_conj,
                 data_ptr=torch.Tensor.data_ptr,
@@ -99,10 +101,6 @@ class Describer:
             )
         )
         self.text = self.functions.text
-
-    @staticmethod
-    def known_of_torch():
-        return {"tensor_types": tuple(_PLAIN_TENSORS), "dtypes": _DTYPES, "strided": torch.strided}
 
     @staticmethod
     def code(dtype):
