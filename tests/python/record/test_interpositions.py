@@ -1,8 +1,11 @@
 """What is exchanged in the process: put back in reverse, left to others who took its place, done without if need be."""
 
+import os
+import shutil
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -200,3 +203,22 @@ def test_the_extension_is_loaded_only_for_recording():
     code = "import sys, vernier; print([name for name in sys.modules if 'front' in name], 'torch' in sys.modules)"
     text = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert text.split() == ["[]", "False"]
+
+
+def test_the_extension_lies_beside_the_library_that_is_used(tmp_path):
+    library = Path(core._native.lib._name)
+    for name in (library.name, "_front.abi3.so"):
+        shutil.copy(library.with_name(name), tmp_path / name)
+    code = (
+        "import os; from vernier.record import core; os.chdir('/'); print(core.Recorder()._front.__file__); "
+        "print(len({line.split()[-1] for line in open('/proc/self/maps') if 'libvernier' in line}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "VERNIER_LIBRARY": library.name},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [str(tmp_path / "_front.abi3.so"), "1"]
