@@ -1,19 +1,109 @@
-#include "front/functions.h"
+// The extension module vernier._front: what the Python package calls while a model runs.
+//
+// functions(address of a VnRecorder, settings) gives a tuple of functions that work on that recorder;
+// `settings` has the attributes of describer.cc and `fail(status)`, which raises, `new_stack` of StackWalk,
+// `drain()`, called when a device's numbers should be fetched, `state()`, called before the first put and the
+// first one after each forget(), or None, and, to know calls that backward repeats, `is_grad_enabled()` and
+// `graph_task()`, or None. In order:
+//   put(name, stack, flags, key, value, ...)    a record, its values described; `stack.number` unless None
+//   num_puts()                                  so far
+//   parent(name, parent or None[, micro-step])  a member of construct.json
+//   text(value, values)                         the description alone; its tensors go to `values`
+//   fields(values, key, value, ...)             the same for a record
+//   tensor(tensor, values, flags)               the same for one plain tensor
+//   mark(tensor, changed)                       (storage, version)
+//   forget()                                    the storages that were marked
+//   stack(end, outer, skip)                     see StackWalk
+//   close()                                     the others fail from then on; 1 when none still goes on,
+//                                               else the recorder must stay
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "front/front.h"
-#include "front/module_calls.h"
+#include "front/describer.h"
+#include "front/objects.h"
+#include "front/stack_walk.h"
+#include "vernier/c_api.h"
 
 namespace vernier::python {
 namespace {
+
+constexpr const char* kCapsuleName = "vernier.front";
+
+struct Front {
+  explicit Front(VnRecorder* opened) : recorder(opened) {}
+
+  VnRecorder* const recorder;
+  Ref fail, drain_now;
+  Ref state, tell_state;            // the second is none once it was called
+  Ref graph_task, is_grad_enabled;  // the first is none where nobody asks
+  Ref number, drain;                // names of attributes
+  std::int64_t num_puts = 0;
+  std::atomic<bool> closed = false;
+  std::atomic<int> num_in_flight = 0;
+  const pid_t process = getpid();  // in a forked child no other thread's call ever ends
+  std::unique_ptr<Describer> describer;
+  StackWalk stacks;
+};
+
+// A call that is going on: what it works with stays until it has returned.
+class InFlight {
+ public:
+  explicit InFlight(Front& front) : front_(front) {
+    ++front_.num_in_flight;
+    ++g_in_flight;
+  }
+  ~InFlight() {
+    --g_in_flight;
+    --front_.num_in_flight;
+  }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+  static bool AnyOfThisThread() { return g_in_flight > 0; }
+
+ private:
+  static thread_local int g_in_flight;
+  Front& front_;
+};
+thread_local int InFlight::g_in_flight = 0;
+
+// Runs fn() for Python: nothing of C++ is thrown into the interpreter.
+template <class Fn>
+PyObject* WithoutThrowing(Fn&& fn) noexcept {
+  try {
+    return fn();
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "not enough memory for a record");
+  } catch (const std::exception& exception) {
+    PyErr_SetString(PyExc_RuntimeError, exception.what());
+  }
+  return nullptr;
+}
+
+PyObject* WrongCall(const char* text) {
+  PyErr_SetString(PyExc_TypeError, text);
+  return nullptr;
+}
+
+std::optional<std::string_view> TextOf(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) return std::nullopt;
+  return std::string_view(bytes, static_cast<std::size_t>(size));
+}
 
 // Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come
 // out.
@@ -27,16 +117,14 @@ constexpr std::uint32_t kChanged = 1 << 17;
 
 using Handler = PyObject* (*)(Front& front, PyObject* const* arguments, Py_ssize_t count);
 
-PyObject* SayClosed(Front&, PyObject* const*, Py_ssize_t) { return WrongCall("the recorder is closed"); }
-
-// Runs Fn(front, arguments, count) as a function of Python, or AfterClose.
-template <Handler Fn, Handler AfterClose = SayClosed>
+// Runs Fn(front, arguments, count) as a function of Python.
+template <Handler Fn>
 PyObject* Guarded(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
   return WithoutThrowing([&]() -> PyObject* {
     auto* const front = static_cast<Front*>(PyCapsule_GetPointer(self, kCapsuleName));
     if (front == nullptr) return nullptr;
     const InFlight in_flight(*front);
-    return (front->closed ? AfterClose : Fn)(*front, arguments, count);
+    return front->closed ? WrongCall("the recorder is closed") : Fn(*front, arguments, count);
   });
 }
 
@@ -107,13 +195,6 @@ bool IsRepeated(Front& front, bool& found) {
   return ReadTruth(Ref::Own(PyObject_CallFunctionObjArgs(front.is_grad_enabled.get(), nullptr)), found);
 }
 
-}  // namespace
-
-thread_local int InFlight::g_in_flight = 0;
-
-Front::Front(VnRecorder* opened) : recorder(opened) {}
-Front::~Front() = default;
-
 PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count < 3 || count % 2 == 0) return WrongCall("put(name, stack, flags, key, value, ...)");
   const std::optional<std::string_view> name = TextOf(arguments[0]);
@@ -172,8 +253,6 @@ PyObject* Parent(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   return Checked(front, VnRecorderConstruct(front.recorder, name->data(), name->size(), parent->data(),
                                             parent->size(), micro_step));
 }
-
-namespace {
 
 PyObject* NumPuts(Front& front, PyObject* const*, Py_ssize_t) { return PyLong_FromLongLong(front.num_puts); }
 
@@ -234,55 +313,6 @@ PyObject* Stack(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   return front.stacks.Current(arguments[0], arguments[1], skip).Release();
 }
 
-PyObject* Modules(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 2) return WrongCall("modules(capture, settings)");
-  front.modules = ModuleCalls::Create(front, arguments[0], arguments[1]);
-  return front.modules == nullptr ? nullptr : NewNone();
-}
-
-// These three stand between a model and its modules: when another thread has closed the recorder, the model
-// goes on as if we were not there.
-PyObject* Enter(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 4) return WrongCall("enter(module, name, args, kwargs)");
-  return front.modules->Enter(arguments[0], arguments[1], arguments[2], arguments[3]).Release();
-}
-
-PyObject* EnterUnseen(Front&, PyObject* const* arguments, Py_ssize_t count) {
-  return count == 4 ? NewTuple(Py_None, arguments[2]).Release() : WrongCall("enter()");
-}
-
-PyObject* Leave(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3) return WrongCall("leave(call, module, result)");
-  return front.modules->Leave(arguments[0], arguments[1], arguments[2]).Release();
-}
-
-PyObject* LeaveUnseen(Front&, PyObject* const* arguments, Py_ssize_t count) {
-  return count == 3 ? Ref::Share(arguments[2]).Release() : WrongCall("leave()");
-}
-
-PyObject* Abandon(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3) return WrongCall("abandon(call, module, wants_record)");
-  const bool wants_record = arguments[2] == Py_True;
-  return front.modules->Abandon(arguments[0], arguments[1], wants_record) ? NewNone() : nullptr;
-}
-
-PyObject* AbandonUnseen(Front&, PyObject* const*, Py_ssize_t) { return NewNone(); }
-
-PyObject* WatchOutput(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3) return WrongCall("watch_output(tensor, call, position)");
-  return front.modules->WatchOutput(arguments[0], arguments[1], arguments[2]) ? NewNone() : nullptr;
-}
-
-PyObject* OutputsArrived(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 1) return WrongCall("outputs_arrived(call)");
-  return front.modules->OutputsArrived(arguments[0]) ? NewNone() : nullptr;
-}
-
-PyObject* InputsDone(Front& front, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 2) return WrongCall("inputs_done(call, gradients)");
-  return front.modules->InputsDone(arguments[0], arguments[1]) ? NewNone() : nullptr;
-}
-
 // The functions and the Python side refer to each other in a ring that the interpreter cannot see.
 PyObject* Close(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
   auto* const front = static_cast<Front*>(PyCapsule_GetPointer(self, kCapsuleName));
@@ -296,7 +326,6 @@ PyObject* Close(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
   }
   const bool is_idle = front->num_in_flight == 0;
   if (is_idle) {
-    const std::unique_ptr<ModuleCalls> modules = std::move(front->modules);
     const std::unique_ptr<Describer> describer = std::move(front->describer);
     const Ref fail = std::move(front->fail), drain_now = std::move(front->drain_now);
     const Ref state = std::move(front->state), tell_state = std::move(front->tell_state);
@@ -305,27 +334,13 @@ PyObject* Close(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
   return PyLong_FromLongLong(is_idle ? 1 : 0);
 }
 
-PyMethodDef g_functions[] = {Method("put", Guarded<Put>),
-                             Method("num_puts", Guarded<NumPuts>),
-                             Method("parent", Guarded<Parent>),
-                             Method("text", Guarded<Text>),
-                             Method("fields", Guarded<Fields>),
-                             Method("tensor", Guarded<Tensor>),
-                             Method("mark", Guarded<Mark>),
-                             Method("forget", Guarded<Forget>),
-                             Method("stack", Guarded<Stack>),
-                             Method("modules", Guarded<Modules>),
-                             Method("enter", Guarded<Enter, EnterUnseen>),
-                             Method("leave", Guarded<Leave, LeaveUnseen>),
-                             Method("abandon", Guarded<Abandon, AbandonUnseen>),
-                             Method("watch_output", Guarded<WatchOutput>),
-                             Method("outputs_arrived", Guarded<OutputsArrived>),
-                             Method("inputs_done", Guarded<InputsDone>),
-                             Method("close", Close)};
+PyMethodDef g_functions[] = {Method("put", Guarded<Put>),       Method("num_puts", Guarded<NumPuts>),
+                             Method("parent", Guarded<Parent>), Method("text", Guarded<Text>),
+                             Method("fields", Guarded<Fields>), Method("tensor", Guarded<Tensor>),
+                             Method("mark", Guarded<Mark>),     Method("forget", Guarded<Forget>),
+                             Method("stack", Guarded<Stack>),   Method("close", Close)};
 
 void Destroy(PyObject* capsule) { delete static_cast<Front*>(PyCapsule_GetPointer(capsule, kCapsuleName)); }
-
-}  // namespace
 
 PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings) {
   auto front = std::make_unique<Front>(recorder);
@@ -344,7 +359,7 @@ PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings) {
     return nullptr;
   const Ref capsule = Ref::Own(PyCapsule_New(front.get(), kCapsuleName, Destroy));
   if (!capsule) return nullptr;
-  front.release()->capsule = capsule.get();  // the capsule's now
+  (void)front.release();  // the capsule's now
   Ref functions = Ref::Own(PyTuple_New(std::size(g_functions)));
   for (Py_ssize_t i = 0; functions && i < std::ssize(g_functions); ++i) {
     PyObject* const function = PyCFunction_NewEx(&g_functions[i], capsule.get(), nullptr);
@@ -352,8 +367,6 @@ PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings) {
   }
   return functions.Release();
 }
-
-namespace {
 
 PyObject* Functions(PyObject*, PyObject* arguments) noexcept {
   return WithoutThrowing([&]() -> PyObject* {

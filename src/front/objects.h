@@ -67,22 +67,6 @@ inline bool ReadTruth(PyObject* value, bool& into) {
 inline bool ReadNumber(const Ref& number, std::int64_t& into) { return ReadNumber(number.get(), into); }
 inline bool ReadTruth(const Ref& value, bool& into) { return ReadTruth(value.get(), into); }
 
-inline bool Append(PyObject* list, PyObject* item) { return PyList_Append(list, item) == 0; }
-
-// The last one, or null.
-inline PyObject* Last(PyObject* list) {
-  const Py_ssize_t size = PyList_Size(list);
-  return size > 0 ? PyList_GetItem(list, size - 1) : nullptr;
-}
-
-// Takes this very object off the list, if it is there.
-inline bool Remove(PyObject* list, PyObject* item) {
-  for (Py_ssize_t i = PyList_Size(list) - 1; i >= 0; --i) {
-    if (PyList_GetItem(list, i) == item) return PyList_SetSlice(list, i, i + 1, nullptr) == 0;
-  }
-  return true;
-}
-
 // The interpreter asks for a PyCFunction and calls it as the flags say.
 inline PyMethodDef Method(const char* name, PyObject* (*function)(PyObject* self, PyObject* const* arguments,
                                                                   Py_ssize_t count)) {
@@ -94,15 +78,6 @@ inline PyMethodDef Method(const char* name, PyObject* (*function)(PyObject* self
 template <class... Arguments>
 Ref Call(PyObject* callable, Arguments... arguments) {
   return Ref::Own(PyObject_CallFunctionObjArgs(callable, arguments..., nullptr));
-}
-template <class... Arguments>
-Ref CallMethod(PyObject* object, const Ref& name, Arguments... arguments) {
-  return Ref::Own(PyObject_CallMethodObjArgs(object, name.get(), arguments..., nullptr));
-}
-// REQUIRES: none of them is null
-template <class... Items>
-Ref NewTuple(Items... items) {
-  return Ref::Own(PyTuple_Pack(sizeof...(items), items...));
 }
 
 }  // namespace vernier::python

@@ -12,6 +12,7 @@ from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint3
 from pathlib import Path
 
 from .. import _native
+from .errors import RecordError
 
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, NO_STATISTICS, COPY_FOLLOWS = 1, 2, 4, 8, 16, 32, 64
 ARRAY, PARAMETER, PLACED = 256, 512, 1024
@@ -87,7 +88,8 @@ _native.lib.VnCloseRecorder.restype, _native.lib.VnCloseRecorder.argtypes = None
 def _front():
     """The extension module of the same build as the library, which lies beside it."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise RuntimeError("recording needs a CPython with the GIL; this one was built without")
+        text = "recording needs a Python with the global interpreter lock; this is a free-threaded build without it"
+        raise RecordError(RecordError.USAGE, text)
     path = Path(_native.lib._name).with_name("_front.abi3.so")
     spec = importlib.util.spec_from_file_location("vernier._front", path)
     front = importlib.util.module_from_spec(spec)
@@ -110,18 +112,17 @@ def words(numbers, flags=0):
 class Functions(
     collections.namedtuple(
         "Functions",
-        "put num_puts parent text fields tensor mark forget stack modules enter leave abandon watch_output "
-        "outputs_arrived inputs_done close",
+        "put num_puts parent text fields tensor mark forget stack close",
     )
 ):
-    """What is called while the model runs: made in C, see src/front/functions.h."""
+    """What is called while the model runs: made in C, see src/front/functions.cc."""
 
 
 class Recorder:
     """One per recording; calls may come from any thread."""
 
     def __init__(self, **options):
-        pointer = c_void_p()
+        self._front, pointer = _front(), c_void_p()
         self._check(_free["VnRecorderOpen"](json.dumps(options).encode(), byref(pointer)))
         self._pointer = pointer.value
         self._functions = None
@@ -129,7 +130,7 @@ class Recorder:
     def functions(self, settings):
         """``settings`` has the attributes that src/front/describer.cc reads; see describe.py."""
         settings.fail = self._check
-        self._functions = Functions(*_front().functions(self._pointer, settings))
+        self._functions = Functions(*self._front.functions(self._pointer, settings))
         return self._functions
 
     @staticmethod

@@ -96,7 +96,9 @@ class Describer:
                 graph_task=_graph_task if identity else None,
                 is_grad_enabled=torch.is_grad_enabled,
                 parameter_type=torch.nn.Parameter,
-                **self.known_of_torch(),
+                tensor_types=tuple(_PLAIN_TENSORS),
+                dtypes=_DTYPES,
+                strided=torch.strided,
                 is_neg=torch.Tensor.is_neg,
                 is_conj=torch.Tensor.is_conj,
                 data_ptr=torch.Tensor.data_ptr,
@@ -109,10 +111,6 @@ class Describer:
             )
         )
         self.text = self.functions.text
-
-    @staticmethod
-    def known_of_torch():
-        return {"tensor_types": tuple(_PLAIN_TENSORS), "dtypes": _DTYPES, "strided": torch.strided}
 
     @staticmethod
     def code(dtype):
