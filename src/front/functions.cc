@@ -211,7 +211,7 @@ PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
     const Ref tell = std::move(front.tell_state);
     if (!Ref::Own(PyObject_CallFunctionObjArgs(tell.get(), nullptr))) return nullptr;
   }
-  if (front.graph_task && (flags & VN_PUT_FINISH) != 0) {
+  if (front.graph_task) {
     bool is_repeated = false;
     if (!IsRepeated(front, is_repeated)) return nullptr;
     if (is_repeated) flags |= VN_PUT_REPEATED;
