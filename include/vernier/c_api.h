@@ -133,8 +133,8 @@ VN_API VnStatus VnWritePt(const char* path, const VnTensor* tensor);
 VN_API VnStatus VnWriteSafetensors(const char* path, const char* const* names, const VnTensor* tensors,
                                    size_t num_tensors);
 
-/* The recorder: writes dump.json (or debug.json), stack.json, construct.json and tensor files while a program
- * runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads may call at once
+/* The recorder: writes dump.json (or debug.json), stack.json, construct.json, identity.jsonl and tensor files
+ * while a program runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads may call at once
  * with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied during the call
  * that hands them over: their memory may change as soon as it returns. */
 typedef struct VnRecorder VnRecorder;
@@ -158,7 +158,8 @@ enum {
   VN_TENSOR_ARRAY = 256,        /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
   VN_TENSOR_PARAMETER = 512,    /* a torch.nn.Parameter */
   VN_TENSOR_PLACED = 1024       /* one more word right behind the strides: its offset in the storage, in
-                                   elements. Its storage is listed in identity.jsonl */
+                                   elements. That, the id of its storage and the version, which must grow
+                                   with each change of the storage, are written to identity.jsonl */
 };
 enum {
   VN_PUT_FINISH = 1,      /* the entry is complete: write it */

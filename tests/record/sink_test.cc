@@ -1,11 +1,12 @@
 // A recorder drives any sink: here one that keeps everything in memory.
 #include "record/sink.h"
 
-#include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <map>
 
+#include "record/tensor_words.h"
 #include "record/writer.h"
 #include "recording.h"
 
@@ -178,6 +179,22 @@ TEST(Sink, EndsTheRecordingWhenItFails) {
   EXPECT_NE(failed.error().Message().find("full"), std::string::npos);
   EXPECT_EQ(recording.Put("b", "{}"), static_cast<std::uint32_t>(kSeenStopped));
   EXPECT_EQ(memory.records.count("b"), 0u);
+}
+
+TEST(TensorWords, HaveTheOffsetRightBehindTheStrides) {
+  const Words both =
+      Words{64, 5, 1, 0, kPlaced | kCuda, 1, 2, 1, 7, 3, 9} + Words{64, 6, 0, 0, kPlaced, 0, 8};
+  std::span<const std::int64_t> words = both;
+  const Result<TensorWords> first = TakeTensor(words);
+  ASSERT_TRUE(first);
+  EXPECT_EQ((std::array{first->offset, first->device, first->stream}),
+            (std::array<std::int64_t, 3>{7, 3, 9}));
+  const Result<TensorWords> second = TakeTensor(words);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->offset, 8);
+  EXPECT_TRUE(words.empty());
+  words = std::span(both).first(10);
+  EXPECT_FALSE(TakeTensor(words));
 }
 
 // ---- identity.jsonl
