@@ -74,7 +74,9 @@ def test_a_change_in_place_is_another_version(recording):
     found = Identities(recording.run(body, identity=True))
     before = found("Tensor.add_.0.forward", "input_args")
     after = found("Tensor.add_.0.forward", "output")
-    assert before[0] == after[0] and before[1:] == [] and after[1] == x._version == 1
+    assert before[0] == after[0]
+    assert before[1:] == []
+    assert after[1] == x._version == 1
     assert found("Torch.relu.0.forward", "input_args") == after
 
 
@@ -100,7 +102,8 @@ def test_setitem_has_the_changed_tensor_for_its_output(recording):
 
     dump = recording.run(body, identity=True)
     record = dump.data["Tensor.__setitem__.0.forward"]
-    assert record["input_args"][0]["Max"] == 0 and record["output"][0]["Max"] == 5
+    assert record["input_args"][0]["Max"] == 0
+    assert record["output"][0]["Max"] == 5
     found = Identities(dump)
     assert found("Tensor.__setitem__.0.forward", "output") == found("Torch.relu.0.forward", "input_args") == [1, 1]
 
@@ -223,4 +226,5 @@ def test_a_killed_program_leaves_whole_lines(recording, tmp_path):
     subprocess.run([sys.executable, str(program)], cwd=tmp_path, check=False)
     (folder,) = (tmp_path / "killed" / "step0").iterdir()
     lines = (folder / "identity.jsonl").read_text().splitlines()
-    assert len(lines) > 1000 and json.loads(lines[-2])
+    assert len(lines) > 1000
+    assert json.loads(lines[-2])
