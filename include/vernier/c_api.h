@@ -134,9 +134,9 @@ VN_API VnStatus VnWriteSafetensors(const char* path, const char* const* names, c
                                    size_t num_tensors);
 
 /* The recorder: writes dump.json (or debug.json), stack.json, construct.json, identity.jsonl and tensor files
- * while a program runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads may call at once
- * with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied during the call
- * that hands them over: their memory may change as soon as it returns. */
+ * while a program runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads
+ * may call at once with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied
+ * during the call that hands them over: their memory may change as soon as it returns. */
 typedef struct VnRecorder VnRecorder;
 
 /* Code of a dtype in the words below ("float32", "torch.bfloat16", ...); -1: none of ours. */
@@ -175,8 +175,9 @@ enum {
 };
 
 /* {"threads": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
- * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0: one per core.
- * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error. */
+ * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0:
+ * one per core. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
+ */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
  * "dump_data_dir": "..." | null, "stack": true, "construct": true}. Creates the folder and the empty
