@@ -54,31 +54,31 @@ std::string StemOf(const Place& place) {
 }  // namespace
 
 Result<std::unique_ptr<Sink>> DumpJsonSink::Open(const SinkContext& context, RecordFolder where) {
-  const bool has_tensors = context.options.tensors || where.dump_data_dir.has_value();
-  VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? where.folder / kTensorFolder : where.folder));
-  if (has_tensors) {
-    context.floor.AskAgain();
-    VN_RETURN_IF_ERROR(context.floor.Check(where.folder, 0));
-  }
-  VN_ASSIGN_OR_RETURN(Document document,
-                      Document::Create(where.folder / where.file, where.header, where.dump_data_dir));
-  std::unique_ptr<DumpJsonSink> sink(new DumpJsonSink(context, std::move(where), std::move(document)));
-  const fs::path& folder = sink->where_.folder;
-  if (has_tensors) {
-    sink->files_.emplace(folder / kTensorFolder, context.options.dedup, context.writer, context.floor);
-  }
-  if (context.options.identity) {
-    VN_ASSIGN_OR_RETURN(sink->identity_, IdentityFile::Create(folder / "identity.jsonl"));
-  }
-  VN_RETURN_IF_ERROR(sink->WriteBeside());
+  std::unique_ptr<DumpJsonSink> sink(new DumpJsonSink(context, std::move(where)));
+  VN_RETURN_IF_ERROR(sink->Create());
   return std::unique_ptr<Sink>(std::move(sink));
+}
+
+Result<Done> DumpJsonSink::Create() {
+  const RecorderOptions& options = context_.options;
+  const fs::path& folder = where_.folder;
+  const bool has_tensors = options.tensors || where_.dump_data_dir.has_value();
+  VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? folder / kTensorFolder : folder));
+  if (has_tensors) {
+    context_.floor.AskAgain();
+    VN_RETURN_IF_ERROR(context_.floor.Check(folder, 0));
+    files_.emplace(folder / kTensorFolder, options.dedup, context_.writer, context_.floor);
+  }
+  VN_RETURN_IF_ERROR(document_.Create(folder / where_.file, where_.header, where_.dump_data_dir));
+  if (options.identity) VN_RETURN_IF_ERROR(identity_.Create(folder / "identity.jsonl"));
+  return WriteBeside();
 }
 
 Result<Done> DumpJsonSink::Append(Entry& entry, std::span<const Field> fields) {
   value_.clear();
   AppendValue(fields, entry.whole, context_.options.summary, *this, value_);
   VN_ASSIGN_OR_RETURN(entry.range, document_.Append(entry.name, value_));
-  return identity_ ? identity_->Add(entry, fields) : Done{};
+  return identity_.Add(entry, fields);
 }
 
 Result<std::vector<Field>> DumpJsonSink::Reopen(const Entry& entry) {
@@ -109,7 +109,7 @@ Result<Done> DumpJsonSink::Arrange(std::span<Entry* const> entries) {
 Result<Done> DumpJsonSink::Flush(bool complete) {
   if (files_ && complete) files_->RemoveUnused();
   Result<Done> beside = WriteBeside();
-  Result<Done> identities = identity_ ? identity_->Flush() : Done{};
+  Result<Done> identities = identity_.Flush();
   document_.Rest();
   VN_RETURN_IF_ERROR(beside);
   return identities;
@@ -160,9 +160,7 @@ void DumpJsonSink::SetParent(std::string_view name, std::optional<std::string_vi
   construct_changed_ = true;
 }
 
-void DumpJsonSink::SetState(std::string_view state) {
-  if (identity_) identity_->SetState(state);
-}
+void DumpJsonSink::SetState(std::string_view state) { identity_.SetState(state); }
 
 Result<Done> DumpJsonSink::WriteBeside() {
   if (where_.stack && stacks_changed_) {

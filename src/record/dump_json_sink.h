@@ -34,15 +34,16 @@ class DumpJsonSink : public Sink {
   Result<Done> WriteBeside() override;
 
  private:
-  DumpJsonSink(const SinkContext& context, RecordFolder where, Document document)
-      : context_(context), where_(std::move(where)), document_(std::move(document)) {}
+  DumpJsonSink(const SinkContext& context, RecordFolder where)
+      : context_(context), where_(std::move(where)) {}
+  Result<Done> Create();
   Stored& Named(const Place& place, StoredFile& file);
 
   SinkContext context_;
   RecordFolder where_;
   Document document_;
   std::optional<TensorFiles> files_;
-  std::optional<IdentityFile> identity_;
+  IdentityFile identity_;
   StackFile stacks_;
   ConstructFile construct_;
   bool stacks_changed_ = true, construct_changed_ = true;

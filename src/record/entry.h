@@ -97,9 +97,4 @@ struct Entry {
   RecordRange range;  // written by whoever commits
 };
 
-// All slots it waits for are filled, but for those that a device fills.
-bool IsComplete(const Entry& entry);
-// Of the slots that a device fills, the last; 0: none.
-std::uint64_t LastSequence(const Entry& entry);
-
 }  // namespace vernier

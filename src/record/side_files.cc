@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/json_writer.h"
@@ -170,15 +171,11 @@ Result<Done> ConstructFile::Write(const std::filesystem::path& path) const {
   });
 }
 
-Result<IdentityFile> IdentityFile::Create(const std::filesystem::path& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    return Error{CodeOfErrno(errno), path.string(), std::generic_category().message(errno)};
-  }
-  IdentityFile file(fd);
-  file.lines_ = "{\"format\":\"vernier-identity\",\"version\":1}\n";
-  VN_RETURN_IF_ERROR(file.Flush());
-  return file;
+Result<Done> IdentityFile::Create(const std::filesystem::path& path) {
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+  if (fd_ < 0) return Error{CodeOfErrno(errno), path.string(), std::generic_category().message(errno)};
+  lines_ = "{\"format\":\"vernier-identity\",\"version\":1}\n";
+  return Flush();
 }
 
 IdentityFile::~IdentityFile() {
@@ -186,6 +183,7 @@ IdentityFile::~IdentityFile() {
 }
 
 Result<Done> IdentityFile::Add(const Entry& entry, std::span<const Field> fields) {
+  if (fd_ < 0) return Done{};
   const std::size_t start = lines_.size();
   lines_ += '[';
   AppendJsonString(entry.name, lines_);
@@ -206,7 +204,9 @@ Result<Done> IdentityFile::Add(const Entry& entry, std::span<const Field> fields
   return lines_.size() < kManyLines ? Done{} : Flush();
 }
 
-void IdentityFile::SetState(std::string_view state) { lines_.append(state).append("\n"); }
+void IdentityFile::SetState(std::string_view state) {
+  if (fd_ >= 0) lines_.append(state).append("\n");
+}
 
 Result<Done> IdentityFile::Flush() {
   for (std::string_view rest = lines_; !rest.empty();) {

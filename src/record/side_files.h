@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "record/entry.h"
@@ -75,22 +74,19 @@ class ConstructFile {
 // a time. Used by one thread at a time.
 class IdentityFile {
  public:
-  static Result<IdentityFile> Create(const std::filesystem::path& path);
-  IdentityFile(IdentityFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  IdentityFile& operator=(IdentityFile&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
+  IdentityFile() = default;
+  IdentityFile(const IdentityFile&) = delete;
+  IdentityFile& operator=(const IdentityFile&) = delete;
   ~IdentityFile();
 
+  // Without it everything else does nothing.
+  Result<Done> Create(const std::filesystem::path& path);
   // Fields that came back from the sink stay as an earlier line has them.
   Result<Done> Add(const Entry& entry, std::span<const Field> fields);
   void SetState(std::string_view state);
   Result<Done> Flush();
 
  private:
-  explicit IdentityFile(int fd) : fd_(fd) {}
-
   int fd_ = -1;
   std::string lines_;
 };

@@ -20,6 +20,30 @@ constexpr std::size_t kManyWaiting = 64;
 constexpr std::chrono::milliseconds kBesideEvery{1000};
 constexpr int kBesideShare = 20;
 
+// What it waits for.
+template <class Fn>
+void ForEachSlot(const Entry& entry, Fn&& fn) {
+  for (const Field& field : entry.fields) {
+    for (const Port& port : field.ports) {
+      if (port.slot != nullptr) fn(*port.slot);
+    }
+  }
+}
+
+// All slots are filled, but for those that a device fills.
+bool IsComplete(const Entry& entry) {
+  bool complete = true;
+  ForEachSlot(entry, [&](const Slot& slot) { complete = complete && (slot.sequence != 0 || slot.filled); });
+  return complete;
+}
+
+// Of the slots that a device fills, the last; 0: none.
+std::uint64_t LastSequence(const Entry& entry) {
+  std::uint64_t last = 0;
+  ForEachSlot(entry, [&](const Slot& slot) { last = std::max(last, slot.sequence); });
+  return last;
+}
+
 bool ByOrder(const Entry* a, const Entry* b) { return a->order < b->order; }
 
 StatisticText TextOf(const FilledValue& value) {
@@ -38,39 +62,6 @@ StatisticText TextOf(const FilledValue& value) {
 }
 
 }  // namespace
-
-// Records for the writer's thread: because elements that they name are still to be written, or because their
-// numbers come from a device. Formatting and writing then take no time of the program that is recorded.
-class Step::CommitJob : public Writer::Job {
- public:
-  explicit CommitJob(Step& step) : step_(step) {}
-
-  void Take(Entry& entry, std::uint64_t sequence) {
-    Record& record = records_.emplace_back(Record{entry, {}, sequence});
-    if (entry.keep) {
-      record.fields = entry.fields;
-    } else {
-      record.fields = std::exchange(entry.fields, {});
-      entry.in_memory = false;
-    }
-  }
-  Result<Done> Run() override {
-    for (Record& record : records_) {
-      if (record.sequence != 0) step_.shared_.cuda->WaitFor(record.sequence);
-      VN_RETURN_IF_ERROR(step_.sink_->Append(record.entry, record.fields));
-    }
-    return Done{};
-  }
-
- private:
-  struct Record {
-    Entry& entry;
-    std::vector<Field> fields;
-    std::uint64_t sequence;
-  };
-  Step& step_;
-  std::vector<Record> records_;
-};
 
 Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
   const SinkContext context{shared.options, shared.writer, shared.floor, shared.stacks, shared.totals};
@@ -249,9 +240,33 @@ void Step::CommitWaiting() {
   std::copy_if(open_.begin(), open_.end(), std::back_inserter(finished),
                [](const Entry* entry) { return entry->finished && IsComplete(*entry); });
   std::sort(finished.begin(), finished.end(), ByOrder);
-  auto job = std::make_unique<CommitJob>(*this);
-  for (Entry* entry : finished) Commit(*entry, job.get());
-  shared_.writer.Push(std::move(job));
+  std::vector<Record> records;
+  for (Entry* entry : finished) Commit(*entry, &records);
+  AppendLater(std::move(records));
+}
+
+// The content of an entry, which is no longer open.
+Step::Record Step::Take(Entry& entry, std::uint64_t sequence) {
+  Record record{&entry, {}, sequence};
+  if (entry.keep) {
+    record.fields = entry.fields;
+  } else {
+    record.fields = std::exchange(entry.fields, {});
+    entry.in_memory = false;
+  }
+  return record;
+}
+
+// On the writer's thread: because elements that they name are still to be written, or because their numbers
+// come from a device. Formatting and writing then take no time of the program that is recorded.
+void Step::AppendLater(std::vector<Record> records) {
+  shared_.writer.Push([this, records = std::move(records)]() -> Result<Done> {
+    for (const Record& record : records) {
+      if (record.sequence != 0) shared_.cuda->WaitFor(record.sequence);
+      VN_RETURN_IF_ERROR(sink_->Append(*record.entry, record.fields));
+    }
+    return Done{};
+  });
 }
 
 void Step::Open(Entry& entry) {
@@ -261,7 +276,7 @@ void Step::Open(Entry& entry) {
 }
 
 // Numbers from a device are waited for by `later`, or here when that is null. REQUIRES: the entry is open
-void Step::Commit(Entry& entry, CommitJob* later) {
+void Step::Commit(Entry& entry, std::vector<Record>* later) {
   if (stopped()) return;
   // With deferred tensors a whole step may be open: the last one takes its place.
   open_[entry.open_at] = open_.back();
@@ -272,12 +287,15 @@ void Step::Commit(Entry& entry, CommitJob* later) {
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
-  if (sequence != 0 && later != nullptr) return later->Take(entry, sequence);
+  if (sequence != 0 && later != nullptr) {
+    later->push_back(Take(entry, sequence));
+    return;
+  }
   if (sequence != 0) shared_.cuda->WaitFor(sequence);
   if (!shared_.writer.idle()) {
-    auto job = std::make_unique<CommitJob>(*this);
-    job->Take(entry, 0);
-    return shared_.writer.Push(std::move(job));
+    std::vector<Record> one;
+    one.push_back(Take(entry, 0));
+    return AppendLater(std::move(one));
   }
   if (stopped()) return;  // since we asked: the elements that this record names may not be there
   if (Result<Done> appended = sink_->Append(entry, entry.fields); !appended) {

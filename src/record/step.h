@@ -65,7 +65,12 @@ class Step {
   const std::optional<Error>& stopped();
 
  private:
-  class CommitJob;
+  // A finished record on its way to the sink.
+  struct Record {
+    Entry* entry;
+    std::vector<Field> fields;
+    std::uint64_t sequence;  // of CudaMeter, to be waited for; 0: none
+  };
   Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink);
 
   Entry& EntryFor(std::string_view name);
@@ -77,7 +82,9 @@ class Step {
   void Release(Field& field);
   PortContext Ports();
   void Open(Entry& entry);
-  void Commit(Entry& entry, CommitJob* later);
+  void Commit(Entry& entry, std::vector<Record>* later);
+  static Record Take(Entry& entry, std::uint64_t sequence);
+  void AppendLater(std::vector<Record> records);
   void CommitWaiting();
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;

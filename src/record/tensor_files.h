@@ -68,8 +68,8 @@ class TensorFiles {
   void Moved(std::filesystem::path folder) { folder_ = std::move(folder); }
 
  private:
-  class WriteJob;
-  class LinkJob;
+  Writer::Job WriteJob(StoredFile& file, bool replaces);
+  Result<Done> Link(const StoredFile& file, const StoredFile& linked) const;
   StoredFile* FindEqual(const StoredFile& wanted, std::uint64_t content_key);
   bool HoldsSame(StoredFile& file, const StoredFile& wanted);
   std::string UnusedName(std::string_view stem, bool& replaces);

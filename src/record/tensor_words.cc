@@ -42,7 +42,8 @@ Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
   }
   const auto axes = static_cast<std::size_t>(num_axes);
   const std::size_t more_words = (tensor.Has(kPlaced) ? 1 : 0) + (tensor.Has(kCuda) ? 2 : 0);
-  if (words.size() - kFixedWords < 2 * axes + more_words) return BadWords("too few behind the strides");
+  if (words.size() - kFixedWords < 2 * axes + more_words)
+    return BadWords("no offset or device behind the strides");
   tensor.shape = words.subspan(kFixedWords, axes);
   tensor.strides = words.subspan(kFixedWords + axes, axes);
   const std::optional<std::uint64_t> count = CountElements(tensor.shape);
