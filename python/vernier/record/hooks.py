@@ -31,7 +31,8 @@ class Hooks:
         if not _DIRECT:
             self.on_node(tensor, hook)
             return
-        self._place(tensor._backward_hooks or _new_hooks(tensor), hook)
+        hooks = tensor._backward_hooks
+        self._place(_new_hooks(tensor) if hooks is None else hooks, hook)
         self.keep_last(tensor)
 
     def at_view(self, views, hook):
@@ -90,12 +91,12 @@ class Hooks:
 
 
 def _works_directly():
-    """Whether hooks that are written where torch would write them are called once, and not after their removal."""
+    """Whether hooks that are written where torch would write them are called, and not after their removal."""
     global _DIRECT
-    _DIRECT, seen, hooks = True, [], Hooks()
+    _DIRECT, seen, hooks = True, [], Hooks()  # for the calls below
     try:
-        with torch.enable_grad():
-            parameter = torch.nn.Parameter(torch.ones(()))
+        with torch.inference_mode(False), torch.enable_grad():
+            parameter = torch.nn.Parameter(torch.ones((), device="cpu"))
             tensor = parameter * 2
             hooks.on_tensor(tensor, lambda gradient: seen.append("tensor"))
             if HAS_PARAMETER_HOOKS:
@@ -110,5 +111,4 @@ def _works_directly():
 
 # From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
 HAS_PARAMETER_HOOKS = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
-_DIRECT = False
 _DIRECT = _works_directly()
