@@ -64,7 +64,7 @@ def retag(tree, glibc):
     wheel_file = next(tree.glob("*.dist-info/WHEEL"))
     platform = f"manylinux_{glibc[0]}_{glibc[1]}_x86_64"
     kept = [line for line in wheel_file.read_text().splitlines() if line and not line.startswith("Tag:")]
-    wheel_file.write_text("\n".join([*kept, f"Tag: py3-none-{platform}", ""]))
+    wheel_file.write_text("\n".join([*kept, f"Tag: cp38-abi3-{platform}", ""]))
 
 
 def main(wheel, destination):

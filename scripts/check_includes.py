@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "record": ["core", "format", "measure"],
     "front": ["core", "record", "capi"],
     "capi": ["core", "format", *ENGINE, "profiles", "record"],
-    "cli": ["core", "format", *ENGINE, "profiles", *(f"profiles/{family}" for family in FAMILIES)],
+    "cli": ["core", "format", *ENGINE, "capi", "profiles", *(f"profiles/{family}" for family in FAMILIES)],
 }
 # include/vernier/NAME.h -> the folder it is the contract of.
 PUBLIC = {

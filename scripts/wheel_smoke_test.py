@@ -36,4 +36,12 @@ with tempfile.TemporaryDirectory() as folder:
         assert error.key == "NOT_FOUND", error.key
     else:
         raise AssertionError("opening a missing file must fail")
+
+# The extension module needs no torch by itself, only this interpreter and the library beside it.
+assert "vernier._front" not in sys.modules
+from vernier.record import core  # noqa: E402
+
+recorder = core.Recorder()
+assert recorder._front.__file__ == str(Path(vernier.__file__).with_name("_front.abi3.so")), recorder._front.__file__
+recorder.close()
 print("ok")

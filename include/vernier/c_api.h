@@ -147,10 +147,10 @@ VN_API VnStatus VnWritePt(const char* path, const VnTensor* tensor);
 VN_API VnStatus VnWriteSafetensors(const char* path, const char* const* names, const VnTensor* tensors,
                                    size_t num_tensors);
 
-/* The recorder: writes dump.json (or debug.json), stack.json, construct.json and tensor files while a program
- * runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads may call at once
- * with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied during the call
- * that hands them over: their memory may change as soon as it returns. */
+/* The recorder: writes dump.json (or debug.json), stack.json, construct.json, identity.jsonl and tensor files
+ * while a program runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads
+ * may call at once with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied
+ * during the call that hands them over: their memory may change as soon as it returns. */
 typedef struct VnRecorder VnRecorder;
 
 /* Code of a dtype in the words below ("float32", "torch.bfloat16", ...); -1: none of ours. */
@@ -169,14 +169,19 @@ enum {
   VN_TENSOR_NO_STATISTICS = 32, /* null statistics, but digest and file as ever */
   VN_TENSOR_COPY_FOLLOWS = 64,  /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
   VN_TENSOR_CUDA = 128,         /* the address is memory of a CUDA device; see VnRecorderUseCuda */
-  VN_TENSOR_ARRAY = 256         /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
+  VN_TENSOR_ARRAY = 256,        /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
+  VN_TENSOR_PARAMETER = 512,    /* a torch.nn.Parameter */
+  VN_TENSOR_PLACED = 1024       /* one more word right behind the strides: its offset in the storage, in
+                                   elements. That, the id of its storage and the version, which must grow
+                                   with each change of the storage, are written to identity.jsonl */
 };
 enum {
   VN_PUT_FINISH = 1,      /* the entry is complete: write it */
   VN_PUT_MOVE_TO_END = 2, /* its place in the document becomes the end */
   VN_PUT_REPLACE = 4,     /* a field that is there already gets the new value, in its place */
   VN_PUT_WHOLE = 8,       /* `text` is the entry's whole value, replacing any earlier one */
-  VN_PUT_KEEP = 16        /* will be put to again: keep it in memory until VnRecorderEnd */
+  VN_PUT_KEEP = 16,       /* will be put to again: keep it in memory until VnRecorderEnd */
+  VN_PUT_REPEATED = 32    /* the call repeats an earlier one: recomputation of activations */
 };
 enum {
   VN_SEEN_NOT_FINITE = 1, /* a tensor of this call holds NaN or an infinity */
@@ -184,8 +189,9 @@ enum {
 };
 
 /* {"threads": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
- * "md5" | "xor", "precision": "low" | "high", "tensors": false}: all optional. threads 0: one per core.
- * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error. */
+ * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0:
+ * one per core. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
+ */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
  * "dump_data_dir": "..." | null, "stack": true, "construct": true}. Creates the folder and the empty
@@ -203,11 +209,14 @@ VN_API VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const c
 VN_API VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes, const char* text,
                               size_t text_bytes, const int64_t* words, size_t num_words, int64_t stack,
                               uint32_t flags, uint32_t* seen);
-/* A member of construct.json; `parent` may be NULL. The same name again changes its value in place. */
+/* A member of construct.json; `parent` may be NULL, and `micro_step` -1 for none. The same name again changes
+ * its value in place. */
 VN_API VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes,
-                                    const char* parent, size_t parent_bytes);
+                                    const char* parent, size_t parent_bytes, int64_t micro_step);
 /* Adds a name to a stack without making a record: task structure. */
 VN_API VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack);
+/* Adds an object to identity.jsonl that says what holds for the whole step. */
+VN_API VnStatus VnRecorderState(VnRecorder* recorder, const char* state_json, size_t state_bytes);
 /* Says what a stack's number means: a compact JSON list of texts, one for each frame. Numbers live as long as
  * the recorder; two numbers with equal texts are one stack in the file. */
 VN_API VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json,
@@ -229,7 +238,7 @@ VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const i
                                      size_t num_words);
 /* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler,
  * NULL: by its usual names. Fails with the reason where there is no driver, no compiler or no device. A
- * tensor with VN_TENSOR_CUDA has two more words behind its strides: the number of the device and the stream
+ * tensor with VN_TENSOR_CUDA has two more words at its end: the number of the device and the stream
  * (CUstream). It must have a dtype whose bit is set in VnCudaDtypes and 8 dimensions at most, and gets no
  * file. It is measured on that stream: the memory may change, or go, as soon as later work on the stream
  * changes it. The numbers arrive later; VnRecorderFlush waits for them. */
@@ -252,10 +261,6 @@ typedef struct VnRecordTotals {
   uint64_t bytes_measured; /* of elements that were read */
 } VnRecordTotals;
 VN_API VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals);
-/* For the Python package: functions that take Python's own objects, see src/front/functions.h. `settings` and
- * the result are PyObject*; NULL when a Python exception is set, or the process has no Python. With the GIL
- * held. */
-VN_API void* VnRecorderPython(VnRecorder* recorder, void* settings);
 /* Ends what is open. In a forked child it only lets go of the memory. */
 VN_API void VnCloseRecorder(VnRecorder* recorder);
 

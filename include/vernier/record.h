@@ -17,6 +17,10 @@
 
 namespace vernier {
 
+class Sink;  // src/record/sink.h: where records go
+struct SinkContext;
+struct RecordFolder;
+
 enum class SummaryMode { kStatistics, kMd5, kXor };  // "md5" is CRC-32, and comes beside the statistics
 
 struct DiskSpace {
@@ -30,10 +34,13 @@ struct RecorderOptions {
   bool high_precision = false;       // Mean and Norm in double, of integers and float64 too
   bool tensors = false;              // write a file for each tensor
   bool dedup = true;                 // write equal tensors of a folder once
+  bool identity = false;             // write identity.jsonl: which tensors are the same memory
   std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
   // What only changes the speed.
   int num_threads = 0;  // that measure large tensors; 0: OpenMP's, or one per core
   std::uint64_t staging_bytes = std::uint64_t{1} << 30;  // of tensors that wait for the writer
+  // Where the records of each folder go; empty: files as in docs/formats/msprobe_dump.md.
+  std::function<Result<std::unique_ptr<Sink>>(const SinkContext&, RecordFolder)> open_sink;
   // For tests.
   std::function<Result<DiskSpace>(const std::filesystem::path&)> disk_space = DiskSpaceAt;
 };
@@ -64,6 +71,8 @@ enum TensorFlags : std::uint32_t {
   kCopyFollows = 64,
   kCuda = 128,
   kArray = 256,
+  kParameter = 512,
+  kPlaced = 1024,
 };
 enum PutFlags : std::uint32_t {
   kFinish = 1,
@@ -71,6 +80,7 @@ enum PutFlags : std::uint32_t {
   kReplace = 4,
   kWhole = 8,
   kKeep = 16,
+  kRepeated = 32,
 };
 enum SeenFlags : std::uint32_t { kSeenNotFinite = 1, kSeenStopped = 2 };
 
@@ -95,6 +105,7 @@ class Recorder {
   Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent,
                          std::optional<std::int64_t> micro_step = std::nullopt);
   Result<Done> Note(std::string_view name, std::int64_t stack);
+  Result<Done> SetState(std::string_view state);
   Result<Done> DeclareStack(std::int64_t stack, std::string_view frames_json);
   Result<Done> UseCuda(const std::string& compiler_path);
   static std::uint64_t CudaDtypes();

@@ -139,7 +139,7 @@ def _candidates():
     here = Path(__file__).resolve().parent
     yield here / LIBRARY_NAME  # an installed wheel
     if os.environ.get("VERNIER_LIBRARY"):
-        yield Path(os.environ["VERNIER_LIBRARY"])
+        yield Path(os.environ["VERNIER_LIBRARY"]).absolute()
     yield here.parent.parent / "build" / LIBRARY_NAME  # a checkout after `make build`
 
 

@@ -5,7 +5,6 @@
 
 #include "capi/c_api_internal.h"
 #include "core/json_cursor.h"
-#include "front/functions.h"
 #include "vernier/dtype.h"
 #include "vernier/record.h"
 
@@ -21,9 +20,11 @@ static_assert(Same(kRequiresGrad, VN_TENSOR_REQUIRES_GRAD) && Same(kNoData, VN_T
               Same(kDeferred, VN_TENSOR_DEFERRED) && Same(kStore, VN_TENSOR_STORE) &&
               Same(kNoStore, VN_TENSOR_NO_STORE) && Same(kNoStatistics, VN_TENSOR_NO_STATISTICS) &&
               Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS) && Same(kCuda, VN_TENSOR_CUDA) &&
-              Same(kArray, VN_TENSOR_ARRAY));
+              Same(kArray, VN_TENSOR_ARRAY) && Same(kParameter, VN_TENSOR_PARAMETER) &&
+              Same(kPlaced, VN_TENSOR_PLACED));
 static_assert(Same(kFinish, VN_PUT_FINISH) && Same(kMoveToEnd, VN_PUT_MOVE_TO_END) &&
-              Same(kReplace, VN_PUT_REPLACE) && Same(kWhole, VN_PUT_WHOLE) && Same(kKeep, VN_PUT_KEEP));
+              Same(kReplace, VN_PUT_REPLACE) && Same(kWhole, VN_PUT_WHOLE) && Same(kKeep, VN_PUT_KEEP) &&
+              Same(kRepeated, VN_PUT_REPEATED));
 static_assert(Same(kSeenNotFinite, VN_SEEN_NOT_FINITE) && Same(kSeenStopped, VN_SEEN_STOPPED));
 static_assert(Same(FilledValue::kNull, VN_CELL_NONE) && Same(FilledValue::kBool, VN_CELL_BOOL) &&
               Same(FilledValue::kInt, VN_CELL_INT) && Same(FilledValue::kUint, VN_CELL_UINT) &&
@@ -70,6 +71,7 @@ constexpr Key<RecorderOptions> kOptionKeys[] = {
     {"staging_bytes",  [](JsonCursor& json, RecorderOptions& o) { o.staging_bytes = static_cast<std::uint64_t>(TakeInteger(json, 1, kMostBytes)); }},
     {"min_free_bytes", [](JsonCursor& json, RecorderOptions& o) { o.min_free_bytes = TakeInteger(json, -1, kMostBytes); }},
     {"dedup",          [](JsonCursor& json, RecorderOptions& o) { o.dedup = json.TakeBool(); }},
+    {"identity",       [](JsonCursor& json, RecorderOptions& o) { o.identity = json.TakeBool(); }},
     {"summary",        [](JsonCursor& json, RecorderOptions& o) { o.summary = static_cast<SummaryMode>(TakeChoice(json, kSummaries)); }},
     {"precision",      [](JsonCursor& json, RecorderOptions& o) { o.high_precision = TakeChoice(json, kPrecisions) == 1; }},
     {"tensors",        [](JsonCursor& json, RecorderOptions& o) { o.tensors = json.TakeBool(); }},
@@ -194,15 +196,20 @@ VnStatus VnRecorderPut(VnRecorder* recorder, const char* name, size_t name_bytes
 }
 
 VnStatus VnRecorderConstruct(VnRecorder* recorder, const char* name, size_t name_bytes, const char* parent,
-                             size_t parent_bytes) {
+                             size_t parent_bytes, int64_t micro_step) {
   return OnRecorder(recorder, [&](Recorder& r) {
     return r.Construct(Text(name, name_bytes),
-                       parent != nullptr ? std::optional(Text(parent, parent_bytes)) : std::nullopt);
+                       parent != nullptr ? std::optional(Text(parent, parent_bytes)) : std::nullopt,
+                       micro_step >= 0 ? std::optional(micro_step) : std::nullopt);
   });
 }
 
 VnStatus VnRecorderNote(VnRecorder* recorder, const char* name, size_t name_bytes, int64_t stack) {
   return OnRecorder(recorder, [&](Recorder& r) { return r.Note(Text(name, name_bytes), stack); });
+}
+
+VnStatus VnRecorderState(VnRecorder* recorder, const char* state_json, size_t state_bytes) {
+  return OnRecorder(recorder, [&](Recorder& r) { return r.SetState(Text(state_json, state_bytes)); });
 }
 
 VnStatus VnRecorderStack(VnRecorder* recorder, int64_t stack, const char* frames_json, size_t frames_bytes) {
@@ -265,12 +272,6 @@ VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals) {
     std::memcpy(totals, &all, known_bytes);
     return Done{};
   });
-}
-
-void* VnRecorderPython(VnRecorder* recorder, void* settings) {
-  if (recorder == nullptr || settings == nullptr || python::Interpreter::Loaded() == nullptr) return nullptr;
-  return python::MakeFunctions(*recorder->recorder, static_cast<python::Object*>(settings),
-                               [](const Error& error) -> std::int32_t { return Failed(error); });
 }
 
 void VnCloseRecorder(VnRecorder* recorder) { delete recorder; }

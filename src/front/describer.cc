@@ -4,43 +4,43 @@
 #include <array>
 #include <string_view>
 
+#include "core/json_writer.h"
 #include "front/objects.h"
-#include "record/json_text.h"
-#include "vernier/record.h"
+#include "vernier/c_api.h"
 
 namespace vernier::python {
 namespace {
 
 constexpr std::size_t kDepthLimit = 400;
 constexpr char kTensorByte = '\x01';
-constexpr Size kMaxCudaAxes = 8;
+constexpr Py_ssize_t kMaxCudaAxes = 8;
+// Beside the flags of c_api.h: a copy made to be read, whose memory is not the tensor's.
+constexpr std::int64_t kIsCopy = 1 << 16;
 // Keyword arguments whose values are described by what they mean.
 constexpr std::array<std::string_view, 3> kKeysWithMeaning = {"device", "dtype", "output_dtype"};
 
-std::int64_t GradFlag(bool requires_grad) { return requires_grad ? std::int64_t{kRequiresGrad} : 0; }
-
-bool IsType(const Ref& type, Object* wanted) { return type.get() == wanted; }
+std::int64_t GradFlag(bool requires_grad) {
+  return requires_grad ? std::int64_t{VN_TENSOR_REQUIRES_GRAD} : 0;
+}
 
 // The exceptions of a tensor that cannot be looked into: fake, batched, symbolic, ...
 bool IsAboutTensor() {
-  const Interpreter& py = Py();
-  return py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) != 0 ||
-         py.PyErr_ExceptionMatches(py.PyExc_AttributeError) != 0 ||
-         py.PyErr_ExceptionMatches(py.PyExc_TypeError) != 0;
+  return PyErr_ExceptionMatches(PyExc_RuntimeError) != 0 ||
+         PyErr_ExceptionMatches(PyExc_AttributeError) != 0 || PyErr_ExceptionMatches(PyExc_TypeError) != 0;
 }
 
 // Containers of this thread that are being described, outermost first. The Python side, too, describes what
 // is in them by coming back here.
-thread_local std::vector<Object*> g_open;
+thread_local std::vector<PyObject*> g_open;
 
 class Open {
  public:
-  explicit Open(Object* container) { g_open.push_back(container); }
+  explicit Open(PyObject* container) { g_open.push_back(container); }
   ~Open() { g_open.pop_back(); }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
 
-  static bool IsAllowed(Object* container) {
+  static bool IsAllowed(PyObject* container) {
     return g_open.size() < kDepthLimit && std::find(g_open.begin(), g_open.end(), container) == g_open.end();
   }
 };
@@ -56,13 +56,12 @@ void Described::Clear() {
   changed = false;
 }
 
-std::unique_ptr<Describer> Describer::Create(Object* settings) {
+std::unique_ptr<Describer> Describer::Create(PyObject* settings) {
   std::unique_ptr<Describer> describer(new Describer);
   return describer->Read(settings) ? std::move(describer) : nullptr;
 }
 
-bool Describer::Read(Object* settings) {
-  const Interpreter& py = Py();
+bool Describer::Read(PyObject* settings) {
   const struct {
     Ref& ref;
     const char* text;
@@ -84,11 +83,13 @@ bool Describer::Read(Object* settings) {
                     {stride_, "stride"},
                     {get_device_, "get_device"},
                     {storage_of_, "storage_of"},
+                    {storage_offset_, "storage_offset"},
                     {weak_ref_, "weak_ref"},
                     {free_weak_ref_, "free_weak_ref"},
                     {tensor_types_, "tensor_types"},
                     {dtypes_, "dtypes"},
                     {strided_, "strided"},
+                    {parameter_type_, "parameter_type"},
                     {values_class_, "values_class"},
                     {other_, "other"},
                     {keyed_, "keyed"},
@@ -100,31 +101,31 @@ bool Describer::Read(Object* settings) {
                     {cuda_dtypes_, "cuda_dtypes"},
                     {raw_stream_, "raw_stream"}};
   for (const auto& [ref, text] : names) {
-    ref = Ref::Own(py.PyUnicode_InternFromString(text));
+    ref = Ref::Own(PyUnicode_InternFromString(text));
     if (!ref) return false;
   }
   for (const auto& [ref, text] : attributes) {
-    ref = Ref::Own(py.PyObject_GetAttrString(settings, text));
+    ref = Ref::Own(PyObject_GetAttrString(settings, text));
     if (!ref) return false;
   }
-  if (look_.get() == py._Py_NoneStruct) look_.Reset();
-  return ReadNumber(Ref::Own(py.PyObject_GetAttrString(settings, "marked_elements")), marked_elements_);
+  if (look_.get() == Py_None) look_.Reset();
+  return ReadNumber(Ref::Own(PyObject_GetAttrString(settings, "marked_elements")), marked_elements_) &&
+         ReadTruth(Ref::Own(PyObject_GetAttrString(settings, "identity")), with_identity_);
 }
 
 // ---- small steps
 
-Ref Describer::Attribute(Object* object, const Ref& name) const {
-  return Ref::Own(Py().PyObject_GetAttr(object, name.get()));
+Ref Describer::Attribute(PyObject* object, const Ref& name) const {
+  return Ref::Own(PyObject_GetAttr(object, name.get()));
 }
 
 bool Describer::AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const {
   if (!tuple) return false;
-  const Interpreter& py = Py();
-  const Size count = py.PyTuple_Size(tuple.get());
+  const Py_ssize_t count = PyTuple_Size(tuple.get());
   if (count < 0) return false;
-  for (Size i = 0; i < count; ++i) {
-    const std::int64_t number = py.PyLong_AsLongLong(py.PyTuple_GetItem(tuple.get(), i));
-    if (number == -1 && py.PyErr_Occurred() != nullptr) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const std::int64_t number = PyLong_AsLongLong(PyTuple_GetItem(tuple.get(), i));
+    if (number == -1 && PyErr_Occurred() != nullptr) return false;
     words.push_back(number);
   }
   return true;
@@ -133,7 +134,6 @@ bool Describer::AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) 
 // ---- the Python side
 
 bool Describer::TakeValues(Described& into) {
-  const Interpreter& py = Py();
   const Ref words = Attribute(into.values.get(), words_);
   std::int64_t num_bytes = 0;
   bool changed = false;
@@ -142,56 +142,54 @@ bool Describer::TakeValues(Described& into) {
     return false;
   }
   into.changed = into.changed || changed;
-  const Size count = py.PyList_Size(words.get());
+  const Py_ssize_t count = PyList_Size(words.get());
   if (count < 0) return false;
   if (count == 0 && num_bytes == 0) return true;
-  for (Size i = 0; i < count; ++i) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
     // Addresses above 2^63 come as they are, identities may be negative.
     int overflow = 0;
-    Object* const word = py.PyList_GetItem(words.get(), i);
-    std::int64_t number = py.PyLong_AsLongLongAndOverflow(word, &overflow);
-    if (overflow > 0) number = static_cast<std::int64_t>(py.PyLong_AsUnsignedLongLong(word));
-    if (py.PyErr_Occurred() != nullptr) return false;
+    PyObject* const word = PyList_GetItem(words.get(), i);
+    std::int64_t number = PyLong_AsLongLongAndOverflow(word, &overflow);
+    if (overflow > 0) number = static_cast<std::int64_t>(PyLong_AsUnsignedLongLong(word));
+    if (PyErr_Occurred() != nullptr) return false;
     into.words.push_back(number);
   }
   into.num_bytes += static_cast<std::uint64_t>(num_bytes);
-  const Ref none = Ref::Own(py.PyList_New(0)), zero = Ref::Own(py.PyLong_FromLongLong(0));
-  return none && zero && py.PyObject_SetAttr(into.values.get(), words_.get(), none.get()) == 0 &&
-         py.PyObject_SetAttr(into.values.get(), num_bytes_.get(), zero.get()) == 0;
+  const Ref none = Ref::Own(PyList_New(0)), zero = Ref::Own(PyLong_FromLongLong(0));
+  return none && zero && PyObject_SetAttr(into.values.get(), words_.get(), none.get()) == 0 &&
+         PyObject_SetAttr(into.values.get(), num_bytes_.get(), zero.get()) == 0;
 }
 
 bool Describer::GiveValues(Described& from) {
-  const Interpreter& py = Py();
-  const Ref words = Ref::Own(py.PyList_New(static_cast<Size>(from.words.size())));
+  const Ref words = Ref::Own(PyList_New(static_cast<Py_ssize_t>(from.words.size())));
   if (!words) return false;
   for (std::size_t i = 0; i < from.words.size(); ++i) {
-    Object* const word = py.PyLong_FromLongLong(from.words[i]);
-    if (word == nullptr || py.PyList_SetItem(words.get(), static_cast<Size>(i), word) != 0) return false;
+    PyObject* const word = PyLong_FromLongLong(from.words[i]);
+    if (word == nullptr || PyList_SetItem(words.get(), static_cast<Py_ssize_t>(i), word) != 0) return false;
   }
   const Ref keep = Attribute(from.values.get(), keep_);
   if (!keep) return false;
   for (const Ref& tensor : from.tensors) {
-    if (py.PyList_Append(keep.get(), tensor.get()) != 0) return false;
+    if (PyList_Append(keep.get(), tensor.get()) != 0) return false;
   }
-  const Ref num_bytes = Ref::Own(py.PyLong_FromLongLong(static_cast<long long>(from.num_bytes)));
-  return num_bytes && py.PyObject_SetAttr(from.values.get(), words_.get(), words.get()) == 0 &&
-         py.PyObject_SetAttr(from.values.get(), num_bytes_.get(), num_bytes.get()) == 0;
+  const Ref num_bytes = Ref::Own(PyLong_FromLongLong(static_cast<long long>(from.num_bytes)));
+  return num_bytes && PyObject_SetAttr(from.values.get(), words_.get(), words.get()) == 0 &&
+         PyObject_SetAttr(from.values.get(), num_bytes_.get(), num_bytes.get()) == 0;
 }
 
-bool Describer::Ask(const Ref& function, Object* first, Object* second, Described& into) {
-  const Interpreter& py = Py();
+bool Describer::Ask(const Ref& function, PyObject* first, PyObject* second, Described& into) {
   if (!into.values) {
-    into.values = Ref::Own(py.PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
+    into.values = Ref::Own(PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
     if (!into.values) return false;
   }
-  Object* const values = into.values.get();
-  if (into.changed && py.PyObject_SetAttr(values, changed_.get(), py._Py_TrueStruct) != 0) return false;
+  PyObject* const values = into.values.get();
+  if (into.changed && PyObject_SetAttr(values, changed_.get(), Py_True) != 0) return false;
   const Ref text = Ref::Own(
-      second == nullptr ? py.PyObject_CallFunctionObjArgs(function.get(), first, values, nullptr)
-                        : py.PyObject_CallFunctionObjArgs(function.get(), first, second, values, nullptr));
+      second == nullptr ? PyObject_CallFunctionObjArgs(function.get(), first, values, nullptr)
+                        : PyObject_CallFunctionObjArgs(function.get(), first, second, values, nullptr));
   if (!text) return false;
-  Size size = 0;
-  const char* const bytes = py.PyUnicode_AsUTF8AndSize(text.get(), &size);
+  Py_ssize_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text.get(), &size);
   if (bytes == nullptr) return false;
   into.text.append(bytes, static_cast<std::size_t>(size));
   return TakeValues(into);
@@ -199,75 +197,71 @@ bool Describer::Ask(const Ref& function, Object* first, Object* second, Describe
 
 // ---- values
 
-bool Describer::AppendText(Object* text, std::string& out) {
-  const Interpreter& py = Py();
-  Size size = 0;
-  if (const char* const bytes = py.PyUnicode_AsUTF8AndSize(text, &size); bytes != nullptr) {
+bool Describer::AppendText(PyObject* text, std::string& out) {
+  Py_ssize_t size = 0;
+  if (const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size); bytes != nullptr) {
     AppendJsonString({bytes, static_cast<std::size_t>(size)}, out);
     return true;
   }
-  py.PyErr_Clear();  // half a character: Python knows how to write it
+  PyErr_Clear();  // half a character: Python knows how to write it
   const Ref quoted = Call(quote_.get(), text);
-  const char* const bytes = quoted ? py.PyUnicode_AsUTF8AndSize(quoted.get(), &size) : nullptr;
+  const char* const bytes = quoted ? PyUnicode_AsUTF8AndSize(quoted.get(), &size) : nullptr;
   if (bytes == nullptr) return false;
   out.append(bytes, static_cast<std::size_t>(size));
   return true;
 }
 
-bool Describer::Value(Object* value, Described& into) {
-  const Interpreter& py = Py();
-  if (value == py._Py_NoneStruct) {
+bool Describer::Value(PyObject* value, Described& into) {
+  if (value == Py_None) {
     into.text += "null";
     return true;
   }
-  const Ref type = Ref::Own(py.PyObject_Type(value));
-  const Size num_tensor_types = py.PyTuple_Size(tensor_types_.get());
-  for (Size i = 0; i < num_tensor_types; ++i) {
-    if (!IsType(type, py.PyTuple_GetItem(tensor_types_.get(), i))) continue;
+  const Py_ssize_t num_tensor_types = PyTuple_Size(tensor_types_.get());
+  for (Py_ssize_t i = 0; i < num_tensor_types; ++i) {
+    if (TypeOf(value) != PyTuple_GetItem(tensor_types_.get(), i)) continue;
     if (!look_) return Tensor(value, -1, into);
-    if (!into.values) into.values = Ref::Own(py.PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
+    if (!into.values) into.values = Ref::Own(PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
     if (!into.values) return false;
     const Ref looked_at =
-        Ref::Own(py.PyObject_CallFunctionObjArgs(look_.get(), value, into.values.get(), nullptr));
+        Ref::Own(PyObject_CallFunctionObjArgs(look_.get(), value, into.values.get(), nullptr));
     return looked_at && Tensor(looked_at.get(), -1, into);
   }
-  if (IsType(type, py.PyBool_Type)) {
-    into.text +=
-        value == py._Py_TrueStruct ? R"({"type":"bool","value":true})" : R"({"type":"bool","value":false})";
+  if (PyBool_Check(value)) {
+    into.text += value == Py_True ? R"({"type":"bool","value":true})" : R"({"type":"bool","value":false})";
     return true;
   }
-  if (IsType(type, py.PyLong_Type)) {
+  if (PyLong_CheckExact(value)) {
     int overflow = 0;
-    const std::int64_t number = py.PyLong_AsLongLongAndOverflow(value, &overflow);
+    const std::int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (overflow != 0) return Ask(other_, value, nullptr, into);
     into.text += R"({"type":"int","value":)";
     AppendInteger(number, into.text);
     into.text += '}';
     return true;
   }
-  if (IsType(type, py.PyFloat_Type)) {
+  if (PyFloat_CheckExact(value)) {
     into.text += R"({"type":"float","value":)";
-    AppendJsonFloat(py.PyFloat_AsDouble(value), into.text);
+    AppendJsonFloat(PyFloat_AsDouble(value), into.text);
     into.text += '}';
     return true;
   }
-  if (IsType(type, py.PyUnicode_Type)) {
+  if (PyUnicode_CheckExact(value)) {
     into.text += R"({"type":"str","value":)";
     if (!AppendText(value, into.text)) return false;
     into.text += '}';
     return true;
   }
-  const bool is_tuple = IsType(type, py.PyTuple_Type);
-  if (is_tuple || IsType(type, py.PyList_Type)) {
+  const bool is_tuple = PyTuple_CheckExact(value);
+  if (is_tuple || PyList_CheckExact(value)) {
     return Inside(value, into, [&] { return SequenceItems(value, is_tuple, into); });
   }
-  if (IsType(type, py.PyDict_Type)) return Inside(value, into, [&] { return MappingItems(value, into); });
+  if (PyDict_CheckExact(value)) return Inside(value, into, [&] { return MappingItems(value, into); });
   return Inside(value, into, [&] { return Ask(other_, value, nullptr, into); });
 }
 
 // What the interpreter finds too deep becomes null too, and leaves nothing else behind.
 template <class Fn>
-bool Describer::Inside(Object* container, Described& into, Fn&& describe) {
+bool Describer::Inside(PyObject* container, Described& into, Fn&& describe) {
   if (!Open::IsAllowed(container)) {
     into.text += "null";
     return true;
@@ -276,8 +270,8 @@ bool Describer::Inside(Object* container, Described& into, Fn&& describe) {
   const std::uint64_t num_bytes = into.num_bytes;
   const Open open(container);
   if (describe()) return true;
-  if (Py().PyErr_ExceptionMatches(Py().PyExc_RecursionError) == 0) return false;
-  Py().PyErr_Clear();
+  if (PyErr_ExceptionMatches(PyExc_RecursionError) == 0) return false;
+  PyErr_Clear();
   if (into.values && !TakeValues(into)) return false;
   into.text.resize(text_size);
   into.text += "null";
@@ -286,33 +280,31 @@ bool Describer::Inside(Object* container, Described& into, Fn&& describe) {
   return true;
 }
 
-bool Describer::SequenceItems(Object* items, bool is_tuple, Described& into) {
-  const Interpreter& py = Py();
+bool Describer::SequenceItems(PyObject* items, bool is_tuple, Described& into) {
   into.text += '[';
   // A list may change while the Python side is asked about its items.
-  for (Size i = 0; i < (is_tuple ? py.PyTuple_Size(items) : py.PyList_Size(items)); ++i) {
+  for (Py_ssize_t i = 0; i < (is_tuple ? PyTuple_Size(items) : PyList_Size(items)); ++i) {
     if (i > 0) into.text += ',';
-    const Ref item = Ref::Share(is_tuple ? py.PyTuple_GetItem(items, i) : py.PyList_GetItem(items, i));
+    const Ref item = Ref::Share(is_tuple ? PyTuple_GetItem(items, i) : PyList_GetItem(items, i));
     if (!item || !Value(item.get(), into)) return false;
   }
   into.text += ']';
   return true;
 }
 
-bool Describer::MappingItems(Object* mapping, Described& into) {
-  const Interpreter& py = Py();
-  if (py.PyDict_Size(mapping) == 0) {
+bool Describer::MappingItems(PyObject* mapping, Described& into) {
+  if (PyDict_Size(mapping) == 0) {
     into.text += "{}";
     return true;
   }
-  const Ref items = Ref::Own(py.PyDict_Items(mapping));
+  const Ref items = Ref::Own(PyDict_Items(mapping));
   if (!items) return false;
   into.text += '{';
-  for (Size i = 0; i < py.PyList_Size(items.get()); ++i) {
-    Object* const item = py.PyList_GetItem(items.get(), i);
-    Object* const key = py.PyTuple_GetItem(item, 0);
-    Object* const value = py.PyTuple_GetItem(item, 1);
-    const Ref key_text = Ref::Own(py.PyObject_Str(key));
+  for (Py_ssize_t i = 0; i < PyList_Size(items.get()); ++i) {
+    PyObject* const item = PyList_GetItem(items.get(), i);
+    PyObject* const key = PyTuple_GetItem(item, 0);
+    PyObject* const value = PyTuple_GetItem(item, 1);
+    const Ref key_text = Ref::Own(PyObject_Str(key));
     if (!key_text) return false;
     if (i > 0) into.text += ',';
     const std::size_t begin = into.text.size();
@@ -328,19 +320,17 @@ bool Describer::MappingItems(Object* mapping, Described& into) {
   return true;
 }
 
-bool Describer::Fields(Object* const* keys_and_values, Size count, Described& into) {
-  const Interpreter& py = Py();
+bool Describer::Fields(PyObject* const* keys_and_values, Py_ssize_t count, Described& into) {
   into.text += '{';
-  for (Size i = 0; i + 1 < count; i += 2) {
+  for (Py_ssize_t i = 0; i + 1 < count; i += 2) {
     if (i > 0) into.text += ',';
     if (!AppendText(keys_and_values[i], into.text)) return false;
     into.text += ':';
-    Object* const value = keys_and_values[i + 1];
-    const Ref type = Ref::Own(py.PyObject_Type(value));
-    const bool done = IsType(type, py.PyDict_Type)    ? MappingItems(value, into)
-                      : IsType(type, py.PyList_Type)  ? SequenceItems(value, false, into)
-                      : IsType(type, py.PyTuple_Type) ? SequenceItems(value, true, into)
-                                                      : Value(value, into);
+    PyObject* const value = keys_and_values[i + 1];
+    const bool done = PyDict_CheckExact(value)    ? MappingItems(value, into)
+                      : PyList_CheckExact(value)  ? SequenceItems(value, false, into)
+                      : PyTuple_CheckExact(value) ? SequenceItems(value, true, into)
+                                                  : Value(value, into);
     if (!done) return false;
   }
   into.text += '}';
@@ -349,36 +339,36 @@ bool Describer::Fields(Object* const* keys_and_values, Size count, Described& in
 
 // ---- tensors
 
-bool Describer::MarkOf(Object* tensor, bool changed, Mark& mark) {
-  const Interpreter& py = Py();
+bool Describer::MarkOf(PyObject* tensor, bool changed, Mark& mark) {
   mark = {};
   const Ref version = Attribute(tensor, version_);
   const Ref storage = version ? Call(storage_of_.get(), tensor) : Ref();
   if (!storage) {  // an inference tensor
-    if (py.PyErr_ExceptionMatches(py.PyExc_RuntimeError) == 0) return false;
-    py.PyErr_Clear();
+    if (PyErr_ExceptionMatches(PyExc_RuntimeError) == 0) return false;
+    PyErr_Clear();
     return true;
   }
   Mark found;
-  if (!ReadNumber(version, found.version) || !ReadNumber(Attribute(storage.get(), cdata_), found.storage))
+  std::int64_t address = 0;
+  if (!ReadNumber(version, found.version) || !ReadNumber(Attribute(storage.get(), cdata_), address))
     return false;
-  // The upper half of the version is ours.
   const auto take = [&](Storage& known) {
     if (changed) ++known.num_changes;
-    found.version += known.num_changes << 32;
+    found.version += known.num_changes;  // either only grows, so that the sum tells every change
+    found.storage = known.number;
     mark = found;
     return true;
   };
   {
     const std::scoped_lock lock(storages_mutex_);
-    if (const auto known = storages_.find(found.storage); known != storages_.end())
-      return take(known->second);
+    if (const auto known = storages_.find(address); known != storages_.end()) return take(known->second);
   }
   // While we hold one, torch gives the storage's address to no other.
   std::int64_t reference = 0;
   if (!ReadNumber(Call(weak_ref_.get(), storage.get()), reference)) return false;
   const std::scoped_lock lock(storages_mutex_);
-  return take(storages_.try_emplace(found.storage, Storage{reference}).first->second);
+  const auto number = static_cast<std::int64_t>(storages_.size()) + 1;
+  return take(storages_.try_emplace(address, Storage{number, reference}).first->second);
 }
 
 bool Describer::Forget() {
@@ -387,14 +377,14 @@ bool Describer::Forget() {
     const std::scoped_lock lock(storages_mutex_);
     storages.swap(storages_);
   }
-  for (const auto& [identity, storage] : storages) {
-    const Ref number = Ref::Own(Py().PyLong_FromLongLong(storage.weak_reference));
+  for (const auto& [address, storage] : storages) {
+    const Ref number = Ref::Own(PyLong_FromLongLong(storage.weak_reference));
     if (!number || !Call(free_weak_ref_.get(), number.get())) return false;
   }
   return true;
 }
 
-bool Describer::Tensor(Object* tensor, std::int64_t flags, Described& into) {
+bool Describer::Tensor(PyObject* tensor, std::int64_t flags, Described& into) {
   const std::size_t num_words = into.words.size(), text_size = into.text.size();
   bool was_plain = false;
   into.tensors.push_back(Ref::Share(tensor));
@@ -402,7 +392,7 @@ bool Describer::Tensor(Object* tensor, std::int64_t flags, Described& into) {
     return true;
   }
   if (!IsAboutTensor()) return false;
-  Py().PyErr_Clear();
+  PyErr_Clear();
   // The Python side may have added something before it failed.
   if (into.values && !TakeValues(into)) return false;
   into.words.resize(num_words);
@@ -410,14 +400,13 @@ bool Describer::Tensor(Object* tensor, std::int64_t flags, Described& into) {
   return Ask(without_data_, tensor, nullptr, into);
 }
 
-bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into, bool& was_plain) {
-  const Interpreter& py = Py();
+bool Describer::PlainTensor(PyObject* tensor, std::int64_t flags, Described& into, bool& was_plain) {
   const Ref dtype = Attribute(tensor, dtype_);
   if (!dtype) return false;
-  Object* const known = py.PyDict_GetItem(dtypes_.get(), dtype.get());
+  PyObject* const known = PyDict_GetItem(dtypes_.get(), dtype.get());
   bool is_cpu = false;
   if (known == nullptr) return true;
-  const std::int64_t code = py.PyLong_AsLongLong(py.PyTuple_GetItem(known, 0));
+  const std::int64_t code = PyLong_AsLongLong(PyTuple_GetItem(known, 0));
   if (!ReadTruth(Attribute(tensor, is_cpu_), is_cpu)) return false;
   if (!is_cpu) return CudaTensor(tensor, code, into, was_plain);
   const Ref layout = Attribute(tensor, layout_);
@@ -425,8 +414,7 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   if (layout.get() != strided_.get()) return true;
   bool is_neg = false, is_conj = false;
   if (!ReadTruth(Call(is_neg_.get(), tensor), is_neg)) return false;
-  if (py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct && !ReadTruth(Call(is_conj_.get(), tensor), is_conj))
-    return false;
+  if (PyTuple_GetItem(known, 2) == Py_True && !ReadTruth(Call(is_conj_.get(), tensor), is_conj)) return false;
   if (is_neg || is_conj) {
     was_plain = true;
     return Ask(resolved_, tensor, nullptr, into);
@@ -434,7 +422,7 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   if (flags < 0) {
     bool requires_grad = false;
     if (!ReadTruth(Attribute(tensor, requires_grad_), requires_grad)) return false;
-    flags = GradFlag(requires_grad);
+    flags = GradFlag(requires_grad) | ParameterFlag(tensor);
   }
   const std::size_t start = into.words.size();
   into.words.insert(into.words.end(), {0, 0, 0, code, flags, 0});
@@ -445,30 +433,40 @@ bool Describer::PlainTensor(Object* tensor, std::int64_t flags, Described& into,
   if (!AppendSizes(Call(stride_.get(), tensor), into.words)) return false;
   const Ref address = Call(data_ptr_.get(), tensor);
   if (!address) return false;
-  const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
+  const unsigned long long bits = PyLong_AsUnsignedLongLong(address.get());
   Mark mark;
-  if (py.PyErr_Occurred() != nullptr ||
-      (num_elements > marked_elements_ && !MarkOf(tensor, into.changed, mark)))
-    return false;
+  const bool is_marked = num_elements > marked_elements_ || (flags & VN_TENSOR_PARAMETER) != 0;
+  if (PyErr_Occurred() != nullptr || (is_marked && !MarkOf(tensor, into.changed, mark))) return false;
   into.words[start] = static_cast<std::int64_t>(bits);
   into.words[start + 1] = mark.storage;
   into.words[start + 2] = mark.version;
   into.words[start + 5] = static_cast<std::int64_t>(num_axes);
-  into.num_bytes +=
-      static_cast<std::uint64_t>(num_elements * py.PyLong_AsLongLong(py.PyTuple_GetItem(known, 1)));
+  if (!Place(tensor, mark, start, into)) return false;
+  into.num_bytes += static_cast<std::uint64_t>(num_elements * PyLong_AsLongLong(PyTuple_GetItem(known, 1)));
   into.text += kTensorByte;
   was_plain = true;
   return true;
 }
 
+std::int64_t Describer::ParameterFlag(PyObject* tensor) const {
+  return with_identity_ && TypeOf(tensor) == parameter_type_.get() ? std::int64_t{VN_TENSOR_PARAMETER} : 0;
+}
+
+bool Describer::Place(PyObject* tensor, const Mark& mark, std::size_t start, Described& into) {
+  const bool is_copy = (into.words[start + 4] & kIsCopy) != 0;
+  into.words[start + 4] &= ~kIsCopy;
+  if (!with_identity_ || is_copy || mark.storage == 0) return true;
+  into.words[start + 4] |= VN_TENSOR_PLACED;
+  return ReadNumber(Call(storage_offset_.get(), tensor), into.words.emplace_back());
+}
+
 // On a CUDA device, where the core measures it: nothing is launched from Python, so this takes a microsecond.
-bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, bool& was_taken) {
-  const Interpreter& py = Py();
+bool Describer::CudaTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken) {
   bool is_cuda = false, is_neg = false;
   if (!ReadTruth(Attribute(tensor, is_cuda_), is_cuda)) return false;
   if (!is_cuda) return true;
   if (cuda_dtype_bits_ < 0) {
-    if (!ReadNumber(Ref::Own(py.PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_))
+    if (!ReadNumber(Ref::Own(PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_))
       return false;
   }
   const Ref layout = Attribute(tensor, layout_);
@@ -477,7 +475,7 @@ bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, b
   if (!ReadTruth(Call(is_neg_.get(), tensor), is_neg)) return false;
   const Ref shape = Attribute(tensor, shape_);
   if (!shape) return false;
-  const Size num_axes = py.PyTuple_Size(shape.get());
+  const Py_ssize_t num_axes = PyTuple_Size(shape.get());
   if (is_neg || num_axes > kMaxCudaAxes) return true;
   bool requires_grad = false;
   std::int64_t device = 0, stream = 0;
@@ -489,11 +487,16 @@ bool Describer::CudaTensor(Object* tensor, std::int64_t code, Described& into, b
       !ReadNumber(Call(raw_stream_.get(), device_number.get()), stream)) {
     return false;
   }
-  const unsigned long long bits = py.PyLong_AsUnsignedLongLong(address.get());
-  if (py.PyErr_Occurred() != nullptr) return false;
-  into.words.insert(into.words.end(), {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
-                                       kCuda | GradFlag(requires_grad), num_axes});
-  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words)) return false;
+  const unsigned long long bits = PyLong_AsUnsignedLongLong(address.get());
+  if (PyErr_Occurred() != nullptr) return false;
+  const std::size_t start = into.words.size();
+  into.words.insert(into.words.end(),
+                    {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
+                     VN_TENSOR_CUDA | GradFlag(requires_grad) | ParameterFlag(tensor), num_axes});
+  if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words) ||
+      !Place(tensor, mark, start, into)) {
+    return false;
+  }
   // Its size does not count: the host reads none of it, and a launch is too short to let other threads in.
   into.words.push_back(device);
   into.words.push_back(stream);

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "front/interpreter.h"
+#include "front/objects.h"
 
 namespace vernier::python {
 
@@ -29,13 +29,13 @@ struct Described {
 class Describer {
  public:
   // `settings` has the attributes that are read in describer.cc. Null: a Python exception says why.
-  static std::unique_ptr<Describer> Create(Object* settings);
+  static std::unique_ptr<Describer> Create(PyObject* settings);
 
-  bool Value(Object* value, Described& into);
+  bool Value(PyObject* value, Described& into);
   // A plain tensor; `flags` < 0: find out whether it requires a gradient.
-  bool Tensor(Object* tensor, std::int64_t flags, Described& into);
+  bool Tensor(PyObject* tensor, std::int64_t flags, Described& into);
   // {"key": value, ...}; a tuple is written as a list.
-  bool Fields(Object* const* keys_and_values, Size count, Described& into);
+  bool Fields(PyObject* const* keys_and_values, Py_ssize_t count, Described& into);
 
   // Moves between Values.words and `words`, so that both sides can add in turn.
   bool TakeValues(Described& into);
@@ -45,45 +45,51 @@ class Describer {
     std::int64_t storage = 0, version = 0;  // the same while the contents are; 0: it does not tell
   };
   // `changed`: what was known of the storage no longer counts.
-  bool MarkOf(Object* tensor, bool changed, Mark& mark);
+  bool MarkOf(PyObject* tensor, bool changed, Mark& mark);
   // Lets go of the storages that were marked.
   bool Forget();
 
  private:
   Describer() = default;
-  bool Read(Object* settings);
+  bool Read(PyObject* settings);
 
-  Ref Attribute(Object* object, const Ref& name) const;
+  Ref Attribute(PyObject* object, const Ref& name) const;
   bool AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const;
 
   // Has the Python side describe it: function(first, [second,] values).
-  bool Ask(const Ref& function, Object* first, Object* second, Described& into);
-  bool AppendText(Object* text, std::string& out);
+  bool Ask(const Ref& function, PyObject* first, PyObject* second, Described& into);
+  bool AppendText(PyObject* text, std::string& out);
   // describe() with `container` open; null for what contains itself, or lies too deep.
   template <class Fn>
-  bool Inside(Object* container, Described& into, Fn&& describe);
-  bool SequenceItems(Object* items, bool is_tuple, Described& into);
-  bool MappingItems(Object* mapping, Described& into);
-  bool PlainTensor(Object* tensor, std::int64_t flags, Described& into, bool& was_plain);
-  bool CudaTensor(Object* tensor, std::int64_t code, Described& into, bool& was_taken);
+  bool Inside(PyObject* container, Described& into, Fn&& describe);
+  bool SequenceItems(PyObject* items, bool is_tuple, Described& into);
+  bool MappingItems(PyObject* mapping, Described& into);
+  bool PlainTensor(PyObject* tensor, std::int64_t flags, Described& into, bool& was_plain);
+  bool CudaTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken);
+  std::int64_t ParameterFlag(PyObject* tensor) const;
+  // What is known of the tensor that began at `start` beyond its elements. REQUIRES: its strides come last
+  bool Place(PyObject* tensor, const Mark& mark, std::size_t start, Described& into);
 
   // Names of attributes.
   Ref dtype_, is_cpu_, is_cuda_, layout_, requires_grad_, shape_, version_, cdata_;
   Ref words_, num_bytes_, keep_, changed_;
   // Methods, called with the tensor.
-  Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, weak_ref_, free_weak_ref_;
+  Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, storage_offset_, weak_ref_,
+      free_weak_ref_;
   // What is known of torch.
   Ref tensor_types_;  // a tuple
   Ref dtypes_;        // {dtype: (code, bytes of an element, whether it is complex)}
-  Ref strided_;
+  Ref strided_, parameter_type_;
   // The Python side.
   Ref values_class_, other_, keyed_, unusual_, resolved_, without_data_, look_, quote_, cuda_dtypes_,
       raw_stream_;
+  bool with_identity_ = false;
   std::int64_t marked_elements_ = 0;
   std::int64_t cuda_dtype_bits_ = -1;  // not asked yet
 
   std::mutex storages_mutex_;
   struct Storage {
+    std::int64_t number = 0;  // in the order in which they were marked
     std::int64_t weak_reference = 0;
     std::int64_t num_changes = 0;  // that moved no version
   };

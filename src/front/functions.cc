@@ -1,19 +1,109 @@
-#include "front/functions.h"
+// The extension module vernier._front: what the Python package calls while a model runs.
+//
+// functions(address of a VnRecorder, settings) gives a tuple of functions that work on that recorder;
+// `settings` has the attributes of describer.cc and `fail(status)`, which raises, `new_stack` of StackWalk,
+// `drain()`, called when a device's numbers should be fetched, `state()`, called before the first put and the
+// first one after each forget(), or None, and, to know calls that backward repeats, `is_grad_enabled()` and
+// `graph_task()`, or None. In order:
+//   put(name, stack, flags, key, value, ...)    a record, its values described; `stack.number` unless None
+//   num_puts()                                  so far
+//   parent(name, parent or None[, micro-step])  a member of construct.json
+//   text(value, values)                         the description alone; its tensors go to `values`
+//   fields(values, key, value, ...)             the same for a record
+//   tensor(tensor, values, flags)               the same for one plain tensor
+//   mark(tensor, changed)                       (storage, version)
+//   forget()                                    the storages that were marked
+//   stack(end, outer, skip)                     see StackWalk
+//   close()                                     the others fail from then on; 1 when none still goes on,
+//                                               else the recorder must stay
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "front/front.h"
-#include "front/module_calls.h"
+#include "front/describer.h"
+#include "front/objects.h"
+#include "front/stack_walk.h"
+#include "vernier/c_api.h"
 
 namespace vernier::python {
 namespace {
+
+constexpr const char* kCapsuleName = "vernier.front";
+
+struct Front {
+  explicit Front(VnRecorder* opened) : recorder(opened) {}
+
+  VnRecorder* const recorder;
+  Ref fail, drain_now;
+  Ref state, tell_state;            // the second is none once it was called
+  Ref graph_task, is_grad_enabled;  // the first is none where nobody asks
+  Ref number, drain;                // names of attributes
+  std::int64_t num_puts = 0;
+  std::atomic<bool> closed = false;
+  std::atomic<int> num_in_flight = 0;
+  const pid_t process = getpid();  // in a forked child no other thread's call ever ends
+  std::unique_ptr<Describer> describer;
+  StackWalk stacks;
+};
+
+// A call that is going on: what it works with stays until it has returned.
+class InFlight {
+ public:
+  explicit InFlight(Front& front) : front_(front) {
+    ++front_.num_in_flight;
+    ++g_in_flight;
+  }
+  ~InFlight() {
+    --g_in_flight;
+    --front_.num_in_flight;
+  }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+  static bool AnyOfThisThread() { return g_in_flight > 0; }
+
+ private:
+  static thread_local int g_in_flight;
+  Front& front_;
+};
+thread_local int InFlight::g_in_flight = 0;
+
+// Runs fn() for Python: nothing of C++ is thrown into the interpreter.
+template <class Fn>
+PyObject* WithoutThrowing(Fn&& fn) noexcept {
+  try {
+    return fn();
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "not enough memory for a record");
+  } catch (const std::exception& exception) {
+    PyErr_SetString(PyExc_RuntimeError, exception.what());
+  }
+  return nullptr;
+}
+
+PyObject* WrongCall(const char* text) {
+  PyErr_SetString(PyExc_TypeError, text);
+  return nullptr;
+}
+
+std::optional<std::string_view> TextOf(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) return std::nullopt;
+  return std::string_view(bytes, static_cast<std::size_t>(size));
+}
 
 // Below this many bytes a call is shorter than letting other Python threads in and waiting for them to come
 // out.
@@ -25,18 +115,16 @@ constexpr std::uint32_t kStoreAll = 1 << 16;
 // They may have been written to in a way that moves no version.
 constexpr std::uint32_t kChanged = 1 << 17;
 
-using Handler = Object* (*)(Front& front, Object* const* arguments, Size count);
+using Handler = PyObject* (*)(Front& front, PyObject* const* arguments, Py_ssize_t count);
 
-Object* SayClosed(Front&, Object* const*, Size) { return WrongCall("the recorder is closed"); }
-
-// Runs Fn(front, arguments, count) as a function of Python, or AfterClose.
-template <Handler Fn, Handler AfterClose = SayClosed>
-Object* Guarded(Object* self, Object* const* arguments, Size count) noexcept {
-  return WithoutThrowing([&]() -> Object* {
-    auto* const front = static_cast<Front*>(Py().PyCapsule_GetPointer(self, kCapsuleName));
+// Runs Fn(front, arguments, count) as a function of Python.
+template <Handler Fn>
+PyObject* Guarded(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
+  return WithoutThrowing([&]() -> PyObject* {
+    auto* const front = static_cast<Front*>(PyCapsule_GetPointer(self, kCapsuleName));
     if (front == nullptr) return nullptr;
     const InFlight in_flight(*front);
-    return (front->closed ? AfterClose : Fn)(*front, arguments, count);
+    return front->closed ? WrongCall("the recorder is closed") : Fn(*front, arguments, count);
   });
 }
 
@@ -65,102 +153,112 @@ thread_local std::size_t Buffer::g_level = 0;
 
 class GilRelease {
  public:
-  explicit GilRelease(bool release) : state_(release ? Py().PyEval_SaveThread() : nullptr) {}
+  explicit GilRelease(bool release) : state_(release ? PyEval_SaveThread() : nullptr) {}
   ~GilRelease() {
-    if (state_ != nullptr) Py().PyEval_RestoreThread(state_);
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
   }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 
  private:
-  ThreadState* state_;
+  PyThreadState* state_;
 };
 
-// Raises what went wrong in the core.
-Object* Fail(Front& front, const Error& error) {
-  const Ref status = Ref::Own(Py().PyLong_FromLongLong(front.keep_error(error)));
-  if (status && Ref::Own(Py().PyObject_CallFunctionObjArgs(front.fail.get(), status.get(), nullptr))) {
+// None, or raises what went wrong in the core.
+PyObject* Checked(Front& front, VnStatus code) {
+  if (code == VN_OK) return NewNone();
+  const Ref status = Ref::Own(PyLong_FromLong(code));
+  if (status && Ref::Own(PyObject_CallFunctionObjArgs(front.fail.get(), status.get(), nullptr))) {
     return WrongCall("fail() did not raise");
   }
   return nullptr;
 }
 
+// None counts as nothing.
+Ref OrNone(Ref object) { return object.get() == Py_None ? Ref() : std::move(object); }
+
 void StoreAll(std::vector<std::int64_t>& words) {
   for (std::size_t at = 0; at < words.size();) {
-    const bool on_device = (words[at + 4] & kCuda) != 0;
-    words[at + 4] |= kStore;
-    at += 6 + 2 * static_cast<std::size_t>(words[at + 5]) + (on_device ? 2 : 0);
+    const std::int64_t flags = words[at + 4] |= VN_TENSOR_STORE;
+    at += 6 + 2 * static_cast<std::size_t>(words[at + 5]);
+    at += ((flags & VN_TENSOR_CUDA) != 0 ? 2 : 0) + ((flags & VN_TENSOR_PLACED) != 0 ? 1 : 0);
   }
 }
 
-}  // namespace
+// Inside backward, gradients are computed without recording how: only a forward pass that is made again for
+// its activations records.
+bool IsRepeated(Front& front, bool& found) {
+  std::int64_t task = -1;
+  const Ref number = Ref::Own(PyObject_CallFunctionObjArgs(front.graph_task.get(), nullptr));
+  if (!ReadNumber(number, task)) return false;
+  if (task < 0) return true;
+  return ReadTruth(Ref::Own(PyObject_CallFunctionObjArgs(front.is_grad_enabled.get(), nullptr)), found);
+}
 
-thread_local int InFlight::g_in_flight = 0;
-
-Front::Front(Recorder& records, KeepError keep) : recorder(records), keep_error(keep) {}
-Front::~Front() = default;
-
-Object* Put(Front& front, Object* const* arguments, Size count) {
-  const Interpreter& py = Py();
+PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count < 3 || count % 2 == 0) return WrongCall("put(name, stack, flags, key, value, ...)");
   const std::optional<std::string_view> name = TextOf(arguments[0]);
   std::int64_t stack = -1;
-  if (arguments[1] != py._Py_NoneStruct) {
-    const Ref number = Ref::Own(py.PyObject_GetAttr(arguments[1], front.number.get()));
+  if (arguments[1] != Py_None) {
+    const Ref number = Ref::Own(PyObject_GetAttr(arguments[1], front.number.get()));
     if (!number) return nullptr;
-    stack = py.PyLong_AsLongLong(number.get());
+    stack = PyLong_AsLongLong(number.get());
   }
-  const auto flags = static_cast<std::uint32_t>(py.PyLong_AsLongLong(arguments[2]));
-  if (!name || py.PyErr_Occurred() != nullptr) return nullptr;
+  auto flags = static_cast<std::uint32_t>(PyLong_AsLongLong(arguments[2]));
+  if (!name || PyErr_Occurred() != nullptr) return nullptr;
   ++front.num_puts;
+  if (front.tell_state) {
+    const Ref tell = std::move(front.tell_state);
+    if (!Ref::Own(PyObject_CallFunctionObjArgs(tell.get(), nullptr))) return nullptr;
+  }
+  if (front.graph_task) {
+    bool is_repeated = false;
+    if (!IsRepeated(front, is_repeated)) return nullptr;
+    if (is_repeated) flags |= VN_PUT_REPEATED;
+  }
   const Buffer buffer;
   Described& described = *buffer;
   described.changed = (flags & kChanged) != 0;
   if (!front.describer->Fields(arguments + 3, count - 3, described)) return nullptr;
   if ((flags & kStoreAll) != 0) StoreAll(described.words);
-  std::uint32_t seen = 0;
-  Result<Done> result = [&] {
+  const VnStatus status = [&] {
     const GilRelease release(described.num_bytes >= kShortCallBytes);
-    return front.recorder.Put(*name, described.text, described.words, stack, flags & ~(kStoreAll | kChanged),
-                              seen);
+    return VnRecorderPut(front.recorder, name->data(), name->size(), described.text.data(),
+                         described.text.size(), described.words.data(), described.words.size(), stack,
+                         flags & ~(kStoreAll | kChanged), nullptr);
   }();
-  if (!result) return Fail(front, result.error());
+  if (status != VN_OK) return Checked(front, status);
   if (described.values) {
-    const Ref drain = Ref::Own(py.PyObject_GetAttr(described.values.get(), front.drain.get()));
+    const Ref drain = Ref::Own(PyObject_GetAttr(described.values.get(), front.drain.get()));
     if (!drain) return nullptr;
-    if (drain.get() == py._Py_TrueStruct &&
-        !Ref::Own(py.PyObject_CallFunctionObjArgs(front.drain_now.get(), nullptr))) {
+    if (drain.get() == Py_True && !Ref::Own(PyObject_CallFunctionObjArgs(front.drain_now.get(), nullptr))) {
       return nullptr;
     }
   }
   return NewNone();
 }
 
-Object* Parent(Front& front, Object* const* arguments, Size count) {
+PyObject* Parent(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 && count != 3) return WrongCall("parent(name, parent[, micro_step])");
   const std::optional<std::string_view> name = TextOf(arguments[0]);
   if (!name) return nullptr;
-  std::optional<std::string_view> parent;
-  if (arguments[1] != Py()._Py_NoneStruct) {
-    parent = TextOf(arguments[1]);
-    if (!parent) return nullptr;
-  }
-  std::optional<std::int64_t> micro_step;
+  const std::optional<std::string_view> parent =
+      arguments[1] != Py_None ? TextOf(arguments[1]) : std::string_view();
+  if (!parent) return nullptr;
+  std::int64_t micro_step = -1;
   if (count == 3) {
-    micro_step = Py().PyLong_AsLongLong(arguments[2]);
-    if (Py().PyErr_Occurred() != nullptr) return nullptr;
+    micro_step = PyLong_AsLongLong(arguments[2]);
+    if (PyErr_Occurred() != nullptr) return nullptr;
   }
-  const Result<Done> result = front.recorder.Construct(*name, parent, micro_step);
-  return result ? NewNone() : Fail(front, result.error());
+  return Checked(front, VnRecorderConstruct(front.recorder, name->data(), name->size(), parent->data(),
+                                            parent->size(), micro_step));
 }
 
-namespace {
-
-Object* NumPuts(Front& front, Object* const*, Size) { return Py().PyLong_FromLongLong(front.num_puts); }
+PyObject* NumPuts(Front& front, PyObject* const*, Py_ssize_t) { return PyLong_FromLongLong(front.num_puts); }
 
 // Calls describe(into) with what `values` holds already, and gives its text.
 template <class Fn>
-Object* WithValues(Front& front, Object* values, Fn&& describe) {
+PyObject* WithValues(Front& front, PyObject* values, Fn&& describe) {
   const Buffer buffer;
   Described& described = *buffer;
   described.values = Ref::Share(values);
@@ -168,104 +266,56 @@ Object* WithValues(Front& front, Object* values, Fn&& describe) {
       !front.describer->GiveValues(described)) {
     return nullptr;
   }
-  return Py().PyUnicode_FromStringAndSize(described.text.data(), static_cast<Size>(described.text.size()));
+  return PyUnicode_FromStringAndSize(described.text.data(), static_cast<Py_ssize_t>(described.text.size()));
 }
 
-Object* Text(Front& front, Object* const* arguments, Size count) {
+PyObject* Text(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2) return WrongCall("text(value, values)");
   return WithValues(front, arguments[1],
                     [&](Described& into) { return front.describer->Value(arguments[0], into); });
 }
 
-Object* Fields(Front& front, Object* const* arguments, Size count) {
+PyObject* Fields(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count < 1 || count % 2 == 0) return WrongCall("fields(values, key, value, ...)");
   return WithValues(front, arguments[0],
                     [&](Described& into) { return front.describer->Fields(arguments + 1, count - 1, into); });
 }
 
-Object* Tensor(Front& front, Object* const* arguments, Size count) {
+PyObject* Tensor(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 3) return WrongCall("tensor(tensor, values, flags)");
-  const std::int64_t flags = Py().PyLong_AsLongLong(arguments[2]);
-  if (Py().PyErr_Occurred() != nullptr) return nullptr;
+  const std::int64_t flags = PyLong_AsLongLong(arguments[2]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
   return WithValues(front, arguments[1],
                     [&](Described& into) { return front.describer->Tensor(arguments[0], flags, into); });
 }
 
-Object* Mark(Front& front, Object* const* arguments, Size count) {
-  const Interpreter& py = Py();
+PyObject* Mark(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2) return WrongCall("mark(tensor, changed)");
   Describer::Mark mark;
-  if (!front.describer->MarkOf(arguments[0], arguments[1] == py._Py_TrueStruct, mark)) return nullptr;
-  Ref pair = Ref::Own(py.PyTuple_New(2));
-  if (!pair || py.PyTuple_SetItem(pair.get(), 0, py.PyLong_FromLongLong(mark.storage)) != 0 ||
-      py.PyTuple_SetItem(pair.get(), 1, py.PyLong_FromLongLong(mark.version)) != 0) {
+  if (!front.describer->MarkOf(arguments[0], arguments[1] == Py_True, mark)) return nullptr;
+  Ref pair = Ref::Own(PyTuple_New(2));
+  if (!pair || PyTuple_SetItem(pair.get(), 0, PyLong_FromLongLong(mark.storage)) != 0 ||
+      PyTuple_SetItem(pair.get(), 1, PyLong_FromLongLong(mark.version)) != 0) {
     return nullptr;
   }
   return pair.Release();
 }
 
-Object* Forget(Front& front, Object* const*, Size) { return front.describer->Forget() ? NewNone() : nullptr; }
+PyObject* Forget(Front& front, PyObject* const*, Py_ssize_t) {
+  front.tell_state = Ref::Share(front.state.get());
+  return front.describer->Forget() ? NewNone() : nullptr;
+}
 
-Object* Stack(Front& front, Object* const* arguments, Size count) {
+PyObject* Stack(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 3) return WrongCall("stack(end, outer, skip)");
-  const std::int64_t skip = Py().PyLong_AsLongLong(arguments[2]);
-  if (Py().PyErr_Occurred() != nullptr) return nullptr;
+  const std::int64_t skip = PyLong_AsLongLong(arguments[2]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
   return front.stacks.Current(arguments[0], arguments[1], skip).Release();
 }
 
-Object* Modules(Front& front, Object* const* arguments, Size count) {
-  if (count != 2) return WrongCall("modules(capture, settings)");
-  front.modules = ModuleCalls::Create(front, arguments[0], arguments[1]);
-  return front.modules == nullptr ? nullptr : NewNone();
-}
-
-// These three stand between a model and its modules: when another thread has closed the recorder, the model
-// goes on as if we were not there.
-Object* Enter(Front& front, Object* const* arguments, Size count) {
-  if (count != 4) return WrongCall("enter(module, name, args, kwargs)");
-  return front.modules->Enter(arguments[0], arguments[1], arguments[2], arguments[3]).Release();
-}
-
-Object* EnterUnseen(Front&, Object* const* arguments, Size count) {
-  return count == 4 ? NewTuple(None(), arguments[2]).Release() : WrongCall("enter()");
-}
-
-Object* Leave(Front& front, Object* const* arguments, Size count) {
-  if (count != 3) return WrongCall("leave(call, module, result)");
-  return front.modules->Leave(arguments[0], arguments[1], arguments[2]).Release();
-}
-
-Object* LeaveUnseen(Front&, Object* const* arguments, Size count) {
-  return count == 3 ? Ref::Share(arguments[2]).Release() : WrongCall("leave()");
-}
-
-Object* Abandon(Front& front, Object* const* arguments, Size count) {
-  if (count != 3) return WrongCall("abandon(call, module, wants_record)");
-  const bool wants_record = arguments[2] == Py()._Py_TrueStruct;
-  return front.modules->Abandon(arguments[0], arguments[1], wants_record) ? NewNone() : nullptr;
-}
-
-Object* AbandonUnseen(Front&, Object* const*, Size) { return NewNone(); }
-
-Object* WatchOutput(Front& front, Object* const* arguments, Size count) {
-  if (count != 3) return WrongCall("watch_output(tensor, call, position)");
-  return front.modules->WatchOutput(arguments[0], arguments[1], arguments[2]) ? NewNone() : nullptr;
-}
-
-Object* OutputsArrived(Front& front, Object* const* arguments, Size count) {
-  if (count != 1) return WrongCall("outputs_arrived(call)");
-  return front.modules->OutputsArrived(arguments[0]) ? NewNone() : nullptr;
-}
-
-Object* InputsDone(Front& front, Object* const* arguments, Size count) {
-  if (count != 2) return WrongCall("inputs_done(call, gradients)");
-  return front.modules->InputsDone(arguments[0], arguments[1]) ? NewNone() : nullptr;
-}
-
 // The functions and the Python side refer to each other in a ring that the interpreter cannot see.
-Object* Close(Object* self, Object* const*, Size) noexcept {
-  const Interpreter& py = Py();
-  auto* const front = static_cast<Front*>(py.PyCapsule_GetPointer(self, kCapsuleName));
+PyObject* Close(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
+  auto* const front = static_cast<Front*>(PyCapsule_GetPointer(self, kCapsuleName));
   if (front == nullptr) return nullptr;
   front->closed = true;
   const auto deadline = std::chrono::steady_clock::now() + kLongestCall;
@@ -276,59 +326,63 @@ Object* Close(Object* self, Object* const*, Size) noexcept {
   }
   const bool is_idle = front->num_in_flight == 0;
   if (is_idle) {
-    const std::unique_ptr<ModuleCalls> modules = std::move(front->modules);
     const std::unique_ptr<Describer> describer = std::move(front->describer);
     const Ref fail = std::move(front->fail), drain_now = std::move(front->drain_now);
+    const Ref state = std::move(front->state), tell_state = std::move(front->tell_state);
     front->stacks.Clear();
   }
-  return py.PyLong_FromLongLong(is_idle ? 1 : 0);
+  return PyLong_FromLongLong(is_idle ? 1 : 0);
 }
 
-MethodDef g_functions[] = {{"put", Guarded<Put>, kFastCall, nullptr},
-                           {"num_puts", Guarded<NumPuts>, kFastCall, nullptr},
-                           {"parent", Guarded<Parent>, kFastCall, nullptr},
-                           {"text", Guarded<Text>, kFastCall, nullptr},
-                           {"fields", Guarded<Fields>, kFastCall, nullptr},
-                           {"tensor", Guarded<Tensor>, kFastCall, nullptr},
-                           {"mark", Guarded<Mark>, kFastCall, nullptr},
-                           {"forget", Guarded<Forget>, kFastCall, nullptr},
-                           {"stack", Guarded<Stack>, kFastCall, nullptr},
-                           {"modules", Guarded<Modules>, kFastCall, nullptr},
-                           {"enter", Guarded<Enter, EnterUnseen>, kFastCall, nullptr},
-                           {"leave", Guarded<Leave, LeaveUnseen>, kFastCall, nullptr},
-                           {"abandon", Guarded<Abandon, AbandonUnseen>, kFastCall, nullptr},
-                           {"watch_output", Guarded<WatchOutput>, kFastCall, nullptr},
-                           {"outputs_arrived", Guarded<OutputsArrived>, kFastCall, nullptr},
-                           {"inputs_done", Guarded<InputsDone>, kFastCall, nullptr},
-                           {"close", Close, kFastCall, nullptr}};
+PyMethodDef g_functions[] = {Method("put", Guarded<Put>),       Method("num_puts", Guarded<NumPuts>),
+                             Method("parent", Guarded<Parent>), Method("text", Guarded<Text>),
+                             Method("fields", Guarded<Fields>), Method("tensor", Guarded<Tensor>),
+                             Method("mark", Guarded<Mark>),     Method("forget", Guarded<Forget>),
+                             Method("stack", Guarded<Stack>),   Method("close", Close)};
 
-void Destroy(Object* capsule) {
-  delete static_cast<Front*>(Py().PyCapsule_GetPointer(capsule, kCapsuleName));
-}
+void Destroy(PyObject* capsule) { delete static_cast<Front*>(PyCapsule_GetPointer(capsule, kCapsuleName)); }
 
-}  // namespace
-
-Object* MakeFunctions(Recorder& recorder, Object* settings, KeepError keep_error) {
-  const Interpreter& py = Py();
-  auto front = std::make_unique<Front>(recorder, keep_error);
-  front->fail = Ref::Own(py.PyObject_GetAttrString(settings, "fail"));
-  front->drain_now = Ref::Own(py.PyObject_GetAttrString(settings, "drain"));
-  front->number = Ref::Own(py.PyUnicode_InternFromString("number"));
-  front->drain = Ref::Own(py.PyUnicode_InternFromString("drain"));
-  const Ref new_stack = Ref::Own(py.PyObject_GetAttrString(settings, "new_stack"));
+PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings) {
+  auto front = std::make_unique<Front>(recorder);
+  front->fail = Ref::Own(PyObject_GetAttrString(settings, "fail"));
+  front->drain_now = Ref::Own(PyObject_GetAttrString(settings, "drain"));
+  front->state = OrNone(Ref::Own(PyObject_GetAttrString(settings, "state")));
+  front->tell_state = Ref::Share(front->state.get());
+  front->graph_task = OrNone(Ref::Own(PyObject_GetAttrString(settings, "graph_task")));
+  front->is_grad_enabled = Ref::Own(PyObject_GetAttrString(settings, "is_grad_enabled"));
+  front->number = Ref::Own(PyUnicode_InternFromString("number"));
+  front->drain = Ref::Own(PyUnicode_InternFromString("drain"));
+  const Ref new_stack = Ref::Own(PyObject_GetAttrString(settings, "new_stack"));
   front->describer = Describer::Create(settings);
-  if (!front->fail || !front->drain_now || !new_stack || front->describer == nullptr ||
-      !front->stacks.Read(new_stack.get()))
+  if (PyErr_Occurred() != nullptr || !front->fail || !front->drain_now || !new_stack ||
+      front->describer == nullptr || !front->stacks.Read(new_stack.get()))
     return nullptr;
-  const Ref capsule = Ref::Own(py.PyCapsule_New(front.get(), kCapsuleName, Destroy));
+  const Ref capsule = Ref::Own(PyCapsule_New(front.get(), kCapsuleName, Destroy));
   if (!capsule) return nullptr;
-  front.release()->capsule = capsule.get();  // the capsule's now
-  Ref functions = Ref::Own(py.PyTuple_New(std::size(g_functions)));
-  for (Size i = 0; functions && i < std::ssize(g_functions); ++i) {
-    Object* const function = py.PyCFunction_NewEx(&g_functions[i], capsule.get(), nullptr);
-    if (function == nullptr || py.PyTuple_SetItem(functions.get(), i, function) != 0) return nullptr;
+  (void)front.release();  // the capsule's now
+  Ref functions = Ref::Own(PyTuple_New(std::size(g_functions)));
+  for (Py_ssize_t i = 0; functions && i < std::ssize(g_functions); ++i) {
+    PyObject* const function = PyCFunction_NewEx(&g_functions[i], capsule.get(), nullptr);
+    if (function == nullptr || PyTuple_SetItem(functions.get(), i, function) != 0) return nullptr;
   }
   return functions.Release();
 }
 
+PyObject* Functions(PyObject*, PyObject* arguments) noexcept {
+  return WithoutThrowing([&]() -> PyObject* {
+    unsigned long long recorder = 0;
+    PyObject* settings = nullptr;
+    if (PyArg_ParseTuple(arguments, "KO", &recorder, &settings) == 0) return nullptr;
+    return MakeFunctions(reinterpret_cast<VnRecorder*>(recorder), settings);
+  });
+}
+
+PyMethodDef g_module_functions[] = {
+    {"functions", Functions, METH_VARARGS, "functions(address of a VnRecorder, settings)"}, {}};
+PyModuleDef g_module = {
+    PyModuleDef_HEAD_INIT, "vernier._front", nullptr, -1, g_module_functions, {}, {}, {}, {}};
+
+}  // namespace
 }  // namespace vernier::python
+
+PyMODINIT_FUNC PyInit__front() { return PyModule_Create(&vernier::python::g_module); }

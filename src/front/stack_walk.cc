@@ -2,12 +2,11 @@
 
 namespace vernier::python {
 
-bool StackWalk::Read(Object* make) {
-  const Interpreter& py = Py();
+bool StackWalk::Read(PyObject* make) {
   make_ = Ref::Share(make);
-  code_ = Ref::Own(py.PyUnicode_InternFromString("f_code"));
-  last_instruction_ = Ref::Own(py.PyUnicode_InternFromString("f_lasti"));
-  back_ = Ref::Own(py.PyUnicode_InternFromString("f_back"));
+  code_ = Ref::Own(PyUnicode_InternFromString("f_code"));
+  last_instruction_ = Ref::Own(PyUnicode_InternFromString("f_lasti"));
+  back_ = Ref::Own(PyUnicode_InternFromString("f_back"));
   return code_ && last_instruction_ && back_;
 }
 
@@ -20,30 +19,29 @@ void StackWalk::Clear() {
   make_.Reset();
 }
 
-Ref StackWalk::Current(Object* end, Object* outer, std::int64_t skip) {
-  const Interpreter& py = Py();
-  Ref frame = Ref::Share(py.PyEval_GetFrame());
-  if (!frame) frame = Ref::Share(py._Py_NoneStruct);
-  for (; skip > 0 && frame.get() != py._Py_NoneStruct; --skip) {
-    frame = Ref::Own(py.PyObject_GetAttr(frame.get(), back_.get()));
+Ref StackWalk::Current(PyObject* end, PyObject* outer, std::int64_t skip) {
+  Ref frame = Ref::Share(Frame());
+  if (!frame) frame = Ref::Share(Py_None);
+  for (; skip > 0 && frame.get() != Py_None; --skip) {
+    frame = Ref::Own(PyObject_GetAttr(frame.get(), back_.get()));
     if (!frame) return {};
   }
   const Ref first = Ref::Share(frame.get());
   thread_local std::vector<std::int64_t> place;
   place.assign(1, reinterpret_cast<std::int64_t>(outer));
   std::vector<Ref> codes;
-  while (frame.get() != end && frame.get() != py._Py_NoneStruct) {
-    Ref code = Ref::Own(py.PyObject_GetAttr(frame.get(), code_.get()));
-    const Ref instruction = Ref::Own(py.PyObject_GetAttr(frame.get(), last_instruction_.get()));
+  while (frame.get() != end && frame.get() != Py_None) {
+    Ref code = Ref::Own(PyObject_GetAttr(frame.get(), code_.get()));
+    const Ref instruction = Ref::Own(PyObject_GetAttr(frame.get(), last_instruction_.get()));
     if (!code || !instruction) return {};
     place.push_back(reinterpret_cast<std::int64_t>(code.get()));
-    place.push_back(py.PyLong_AsLongLong(instruction.get()));
+    place.push_back(PyLong_AsLongLong(instruction.get()));
     codes.push_back(std::move(code));
-    frame = Ref::Own(py.PyObject_GetAttr(frame.get(), back_.get()));
+    frame = Ref::Own(PyObject_GetAttr(frame.get(), back_.get()));
     if (!frame) return {};
   }
   if (frame.get() != end) {  // not below that frame after all, as in a thread of its own
-    outer = end = py._Py_NoneStruct;
+    outer = end = Py_None;
     place[0] = reinterpret_cast<std::int64_t>(outer);
   }
   {
@@ -52,7 +50,7 @@ Ref StackWalk::Current(Object* end, Object* outer, std::int64_t skip) {
       return Ref::Share(found->second.stack.get());
   }
   const std::vector<std::int64_t> key = place;  // Python code may come here again
-  Ref stack = Ref::Own(py.PyObject_CallFunctionObjArgs(make_.get(), first.get(), end, outer, nullptr));
+  Ref stack = Ref::Own(PyObject_CallFunctionObjArgs(make_.get(), first.get(), end, outer, nullptr));
   if (!stack) return {};
   Ref result = Ref::Share(stack.get());
   const std::scoped_lock lock(mutex_);

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "front/interpreter.h"
+#include "front/objects.h"
 
 namespace vernier::python {
 
@@ -14,11 +14,11 @@ namespace vernier::python {
 class StackWalk {
  public:
   // `make(first frame, end frame or None, outer stack or None)` gives the object for a stack not seen before.
-  bool Read(Object* make);
+  bool Read(PyObject* make);
 
   // The stack of the caller without its first `skip` frames, up to the frame `end` (None: all of them), which
   // was called from the stack `outer`. Nothing out there can have moved since. Null: a Python exception.
-  Ref Current(Object* end, Object* outer, std::int64_t skip);
+  Ref Current(PyObject* end, PyObject* outer, std::int64_t skip);
 
   void Clear();
 

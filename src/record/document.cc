@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "record/json_text.h"
+#include "core/json_writer.h"
+#include "record/json_indenter.h"
 
 namespace vernier {
 namespace {
@@ -51,27 +52,6 @@ bool ReadAt(int fd, char* to, std::size_t size, std::uint64_t offset) {
 
 }  // namespace
 
-Document::Document(Document&& other) noexcept { *this = std::move(other); }
-
-Document& Document::operator=(Document&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(header_, other.header_);
-  std::swap(head_, other.head_);
-  std::swap(end_, other.end_);
-  std::swap(empty_, other.empty_);
-  std::swap(locked_, other.locked_);
-  std::swap(fd_, other.fd_);
-  std::swap(buffer_, other.buffer_);
-  std::swap(name_, other.name_);
-  std::swap(spare_name_, other.spare_name_);
-  std::swap(folder_fd_, other.folder_fd_);
-  std::swap(spare_fd_, other.spare_fd_);
-  std::swap(spare_works_, other.spare_works_);
-  std::swap(spare_end_, other.spare_end_);
-  std::swap(behind_, other.behind_);
-  return *this;
-}
-
 Document::~Document() {
   DropSpare();
   if (folder_fd_ >= 0) close(folder_fd_);
@@ -82,19 +62,17 @@ Error Document::Failed(int error_number) const {
   return Error{CodeOfErrno(error_number), path_.string(), std::generic_category().message(error_number)};
 }
 
-Result<Document> Document::Create(const std::filesystem::path& path, std::string_view header,
-                                  const std::optional<std::string>& dump_data_dir) {
-  Document document;
-  document.path_ = path;
-  document.header_ = header;
-  VN_RETURN_IF_ERROR(document.WriteHead(dump_data_dir));
+Result<Done> Document::Create(const std::filesystem::path& path, std::string_view header,
+                              const std::optional<std::string>& dump_data_dir) {
+  path_ = path;
+  header_ = header;
+  VN_RETURN_IF_ERROR(WriteHead(dump_data_dir));
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  VN_RETURN_IF_ERROR(file.Write(document.head_));
+  VN_RETURN_IF_ERROR(file.Write(head_));
   VN_RETURN_IF_ERROR(file.Write(kEmptyTail));
   VN_RETURN_IF_ERROR(file.CommitUnsynced());
-  VN_RETURN_IF_ERROR(document.OpenFile());
-  document.end_ = document.head_.size();
-  return document;
+  end_ = head_.size();
+  return OpenFile();
 }
 
 Result<Done> Document::WriteHead(const std::optional<std::string>& dump_data_dir) {

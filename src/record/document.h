@@ -15,24 +15,23 @@
 #include <string>
 #include <string_view>
 
+#include "record/entry.h"
 #include "vernier/result.h"
 
 namespace vernier {
 
-// Where a record lies in the file, from the line break before its name to the end of its value.
-struct RecordRange {
-  std::uint64_t offset = 0, size = 0;
-};
-
 // Used by one thread at a time. The file is locked (flock) from the first append to Rest().
 class Document {
  public:
-  // `header`: compact JSON, the members that open the document. Creates the file, without records.
-  static Result<Document> Create(const std::filesystem::path& path, std::string_view header,
-                                 const std::optional<std::string>& dump_data_dir);
-  Document(Document&& other) noexcept;
-  Document& operator=(Document&& other) noexcept;
+  Document() = default;
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
   ~Document();
+
+  // Before anything else. `header`: compact JSON, the members that open the document. Creates the file,
+  // without records.
+  Result<Done> Create(const std::filesystem::path& path, std::string_view header,
+                      const std::optional<std::string>& dump_data_dir);
 
   // Adds `"name": value` with one write over the closing brackets. When that fails the file stays as it was.
   Result<RecordRange> Append(std::string_view name, std::string_view value);
@@ -46,12 +45,9 @@ class Document {
   // Removes the hidden file and the lock, until the next append.
   void Rest();
 
-  std::uint64_t size_bytes() const { return end_ + kTail.size(); }
-
  private:
   static constexpr std::string_view kEmptyTail = "}\n}", kTail = "\n }\n}";
 
-  Document() = default;
   Result<Done> WriteHead(const std::optional<std::string>& dump_data_dir);
   Result<Done> OpenFile();
   void Lock();

@@ -1,78 +1,100 @@
-// One entry of the document while it is put together, before it becomes text in the file.
+// One record while it is put together, before a sink has it whole.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "record/document.h"
 #include "record/measured.h"
-#include "record/tensor_files.h"
 
 namespace vernier {
 
 struct Entry;
 
+// Elements that a sink keeps: each sink has a kind of its own.
+struct Stored {
+  bool gone = false;  // replaced or removed since
+};
+
 // A tensor whose numbers are still to come.
 struct Slot {
   Entry* entry = nullptr;  // null: nobody waits for it
-  bool copy_follows = false, wants_file = false, is_scalar = false;
-  std::string stem;  // of its file
+  bool copy_follows = false, wants_file = false;
+  std::string field, path;  // in the entry
   bool has_numbers = false, filled = false;
   Measured measured;
-  StoredFile* file = nullptr;
+  Stored* stored = nullptr;
   std::uint64_t sequence = 0;  // of CudaMeter
 };
 
-// A place in a field's text where a slot's numbers go.
-struct Hole {
-  std::size_t offset = 0;
-  int depth = 0;
-  enum Part : std::uint8_t { kSummary, kTail } part = kSummary;
-  std::shared_ptr<Slot> slot;
+// Which memory a tensor is a view of, so that an output is known again where it is an input.
+struct Identity {
+  std::uint64_t storage = 0;  // its number, as the program gave it; 0: not known
+  std::int64_t version = 0;   // grows with every change of that storage
+  std::int64_t offset = 0;    // in elements
+};
+
+// A tensor of a record.
+struct Port {
+  std::size_t at = 0;  // where its description belongs in the field's text
+  int depth = 0;       // of the line it starts on
+  std::string path;    // from the field to it: "0", "1.mask"
+  std::string extras;  // compact JSON that describes it differently, or empty
+  std::optional<Dtype> dtype;
+  std::uint32_t flags = 0;  // TensorFlags
+  std::span<const std::int64_t> shape(std::span<const std::int64_t> sizes) const {
+    return sizes.subspan(first_size, num_axes);
+  }
+  std::span<const std::int64_t> strides(std::span<const std::int64_t> sizes) const {
+    return sizes.subspan(first_size + num_axes, num_axes);
+  }
+  std::size_t first_size = 0, num_axes = 0;  // in Field::sizes
+  Identity identity;
+  std::shared_ptr<Slot> slot;  // null: the numbers are here
+  Measured measured;
+  Stored* stored = nullptr;  // null: nothing is kept of its elements
+
+  bool Has(TensorFlags flag) const { return (flags & flag) != 0; }
+  // All null for a slot that was never filled.
+  const Measured& numbers() const {
+    static const Measured nothing = NothingMeasured();
+    return slot == nullptr ? measured : slot->has_numbers ? slot->measured : nothing;
+  }
+  const Stored* elements() const { return slot == nullptr ? stored : slot->stored; }
 };
 
 struct Field {
   std::string key;   // as written between the quotes; empty in an entry that is one value
-  std::string text;  // its value, indented
-  std::vector<Hole> holes;
-  std::vector<StoredFile*> files;  // that it names
+  std::string text;  // its value as JSON, indented, without the tensors
+  std::vector<Port> ports;
+  std::vector<std::int64_t> sizes;  // of the ports: shape, strides, shape, strides, ...
+  std::vector<Stored*> stored;      // that it names, but for those of slots
+  bool from_sink = false;           // came back from the sink, which has written its tensors into the text
+};
+
+// Where a sink has put a record. For the sink alone.
+struct RecordRange {
+  std::uint64_t offset = 0, size = 0;
 };
 
 struct Entry {
   static constexpr std::size_t kNotOpen = ~std::size_t{0};
 
   std::string name;
-  std::uint64_t order = 0;  // place in the document
+  std::uint64_t order = 0;  // place among the others
   bool whole = false;       // one value instead of fields
   bool finished = false, keep = false;
+  bool repeated = false;   // its call was made before: see kRepeated
   bool in_memory = true;   // `fields` are up to date
-  bool committed = false;  // `range` is
+  bool committed = false;  // the sink has it, or will
   bool has_stack = false;
   std::size_t open_at = kNotOpen;  // its place in the list of those to be committed
   std::vector<Field> fields;
   RecordRange range;  // written by whoever commits
 };
-
-// How a document describes what was measured. `depth` is that of the descriptor's own line.
-void AppendSummary(const Measured& measured, SummaryMode mode, int depth, std::string& out);
-// data_name and md5, which end a descriptor.
-void AppendTail(const Measured& measured, const StoredFile* file, SummaryMode mode, int depth,
-                std::string& out);
-
-// All slots it waits for are filled, but for those that a device fills.
-bool IsComplete(const Entry& entry);
-// Of the slots that a device fills, the last; 0: none.
-std::uint64_t LastSequence(const Entry& entry);
-// The value of the entry; slots that were never filled are null.
-void AppendValue(const Entry& entry, SummaryMode mode, std::string& out);
-// The fields of a value that AppendValue() made, without files and slots.
-std::vector<Field> SplitValue(std::string_view value, bool whole);
-
-// What stands before the path of a tensor in its file's name. `field`: the top-level field, as written.
-// Sets `skip_first` when the path's first step is no part of the name.
-std::string FileStem(const Entry& entry, std::string_view field, bool& skip_first);
 
 }  // namespace vernier

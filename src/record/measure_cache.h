@@ -10,7 +10,7 @@
 
 namespace vernier {
 
-struct StoredFile;
+struct Stored;
 
 // A table of fixed size in which a newer tensor takes the place of an older one: storages that come up again
 // do so soon, or else are measured again. Not thread-safe.
@@ -18,7 +18,7 @@ class MeasureCache {
  public:
   struct Known {
     Measured measured;
-    StoredFile* file = nullptr;  // null: not stored
+    Stored* stored = nullptr;  // null: no elements are kept
   };
   // Which elements of which memory at which version. Two numbers of 64 bits instead of shape and strides.
   struct Key {

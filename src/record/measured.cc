@@ -8,8 +8,8 @@
 #include <limits>
 #include <string>
 
+#include "core/json_writer.h"
 #include "measure/plain_kernels_internal.h"
-#include "record/json_text.h"
 
 namespace vernier {
 namespace {

@@ -140,6 +140,10 @@ Result<Done> Recorder::Note(std::string_view name, std::int64_t stack) {
   return impl_->OnStep([&](Step& step) { return step.Note(name, stack); });
 }
 
+Result<Done> Recorder::SetState(std::string_view state) {
+  return impl_->OnStep([&](Step& step) { return step.SetState(state); });
+}
+
 Result<Done> Recorder::Construct(std::string_view name, std::optional<std::string_view> parent,
                                  std::optional<std::int64_t> micro_step) {
   return impl_->OnStep([&](Step& step) { return step.Construct(name, parent, micro_step); });

@@ -1,15 +1,18 @@
-// stack.json and construct.json: kept in memory, written whole.
+// What stands beside the document: stack.json and construct.json, kept in memory and written whole, and
+// identity.jsonl, which grows.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "record/entry.h"
 #include "vernier/result.h"
 
 namespace vernier {
@@ -65,6 +68,27 @@ class ConstructFile {
 
   std::deque<Member> members_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+// identity.jsonl: which tensors of which records are the same memory. A line for each record, many written at
+// a time. Used by one thread at a time.
+class IdentityFile {
+ public:
+  IdentityFile() = default;
+  IdentityFile(const IdentityFile&) = delete;
+  IdentityFile& operator=(const IdentityFile&) = delete;
+  ~IdentityFile();
+
+  // Without it everything else does nothing.
+  Result<Done> Create(const std::filesystem::path& path);
+  // Fields that came back from the sink stay as an earlier line has them.
+  Result<Done> Add(const Entry& entry, std::span<const Field> fields);
+  void SetState(std::string_view state);
+  Result<Done> Flush();
+
+ private:
+  int fd_ = -1;
+  std::string lines_;
 };
 
 }  // namespace vernier

@@ -2,35 +2,46 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
-#include "core/atomic_file.h"
-#include "core/json_cursor.h"
-#include "record/json_text.h"
+#include "record/descriptor_text.h"
+#include "record/dump_json_sink.h"
+#include "record/json_indenter.h"
 
 namespace vernier {
-namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kTensorFolder = "dump_tensor_data";
 constexpr int kFieldDepth = 3, kWholeDepth = 2;
 constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64, kMaxSpareLists = 16;
-// The files beside the document are written whole, so not often: a twentieth of the time at most.
+// What stands beside the records is written whole, so not often: a twentieth of the time at most.
 constexpr std::uint64_t kLookEveryCommits = 64;
 constexpr std::size_t kManyWaiting = 64;
-constexpr std::chrono::milliseconds kSideFilesEvery{1000};
-constexpr int kSideFilesShare = 20;
+constexpr std::chrono::milliseconds kBesideEvery{1000};
+constexpr int kBesideShare = 20;
 
-Result<Done> CreateFolder(const fs::path& folder) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (!problem && !fs::is_directory(folder, problem))
-    problem = std::make_error_code(std::errc::not_a_directory);
-  if (problem) return Error{CodeOfErrno(problem.value()), folder.string(), problem.message()};
-  return Done{};
+// What it waits for.
+template <class Fn>
+void ForEachSlot(const Entry& entry, Fn&& fn) {
+  for (const Field& field : entry.fields) {
+    for (const Port& port : field.ports) {
+      if (port.slot != nullptr) fn(*port.slot);
+    }
+  }
+}
+
+// All slots are filled, but for those that a device fills.
+bool IsComplete(const Entry& entry) {
+  bool complete = true;
+  ForEachSlot(entry, [&](const Slot& slot) { complete = complete && (slot.sequence != 0 || slot.filled); });
+  return complete;
+}
+
+// Of the slots that a device fills, the last; 0: none.
+std::uint64_t LastSequence(const Entry& entry) {
+  std::uint64_t last = 0;
+  ForEachSlot(entry, [&](const Slot& slot) { last = std::max(last, slot.sequence); });
+  return last;
 }
 
 bool ByOrder(const Entry* a, const Entry* b) { return a->order < b->order; }
@@ -52,85 +63,21 @@ StatisticText TextOf(const FilledValue& value) {
 
 }  // namespace
 
-// Behind the files that the record names, so that it never names one that is not there.
-class Step::CommitJob : public Writer::Job {
- public:
-  CommitJob(Document& document, Entry& entry, std::string value)
-      : document_(document), entry_(entry), value_(std::move(value)) {}
-  Result<Done> Run() override {
-    VN_ASSIGN_OR_RETURN(entry_.range, document_.Append(entry_.name, value_));
-    return Done{};
-  }
-
- private:
-  Document& document_;
-  Entry& entry_;
-  std::string value_;
-};
-
-// Waits for numbers of a device first: formatting and writing then take no time of the program that is
-// recorded.
-class Step::DeviceJob : public Writer::Job {
- public:
-  explicit DeviceJob(Step& step) : step_(step) {}
-
-  void Take(Entry& entry, std::uint64_t sequence) {
-    Record& record = records_.emplace_back(Record{entry, {}, sequence});
-    record.content.whole = entry.whole;
-    if (entry.keep) {
-      record.content.fields = entry.fields;
-    } else {
-      record.content.fields = std::exchange(entry.fields, {});
-      entry.in_memory = false;
-    }
-  }
-  Result<Done> Run() override {
-    std::string value;
-    for (Record& record : records_) {
-      step_.shared_.cuda->WaitFor(record.sequence);
-      value.clear();
-      AppendValue(record.content, step_.shared_.options.summary, value);
-      VN_ASSIGN_OR_RETURN(record.entry.range, step_.document_.Append(record.entry.name, value));
-    }
-    return Done{};
-  }
-
- private:
-  struct Record {
-    Entry& entry;
-    Entry content;
-    std::uint64_t sequence;
-  };
-  Step& step_;
-  std::vector<Record> records_;
-};
-
 Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
-  const bool has_tensors = shared.options.tensors || where.dump_data_dir.has_value();
-  VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? where.folder / kTensorFolder : where.folder));
-  if (has_tensors) {
-    shared.floor.AskAgain();
-    VN_RETURN_IF_ERROR(shared.floor.Check(where.folder, 0));
-  }
+  const SinkContext context{shared.options, shared.writer, shared.floor, shared.stacks, shared.totals};
+  std::filesystem::path folder = where.folder;
   shared.writer.ForgetFailure();
-  VN_ASSIGN_OR_RETURN(Document document,
-                      Document::Create(where.folder / where.file, where.header, where.dump_data_dir));
-  std::unique_ptr<Step> step(new Step(shared, std::move(where), std::move(document)));
-  if (has_tensors) {
-    step->files_.emplace(step->where_.folder / kTensorFolder, shared.options.dedup, shared.writer,
-                         shared.floor);
-  }
-  VN_RETURN_IF_ERROR(step->WriteSideFiles());
-  return step;
+  VN_ASSIGN_OR_RETURN(std::unique_ptr<Sink> sink, shared.options.open_sink
+                                                      ? shared.options.open_sink(context, std::move(where))
+                                                      : DumpJsonSink::Open(context, std::move(where)));
+  return std::unique_ptr<Step>(new Step(shared, std::move(folder), std::move(sink)));
 }
 
-Step::Step(RecorderShared& shared, RecordFolder where, Document document)
+Step::Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink)
     : shared_(shared),
-      where_(std::move(where)),
-      document_(std::move(document)),
-      stack_changed_(true),
-      construct_changed_(true),
-      side_files_due_(std::chrono::steady_clock::now() + kSideFilesEvery) {}
+      folder_(std::move(folder)),
+      beside_due_(std::chrono::steady_clock::now() + kBesideEvery),
+      sink_(std::move(sink)) {}
 
 Step::~Step() { shared_.writer.Drain(); }
 
@@ -169,8 +116,10 @@ void Step::ForgetFields(Entry& entry) {
   for (Field& field : entry.fields) {
     if (spare_.size() == kMaxSpareFields) break;
     field.text.clear();
-    field.holes.clear();
-    field.files.clear();
+    field.ports.clear();
+    field.sizes.clear();
+    field.stored.clear();
+    field.from_sink = false;
     spare_.push_back(std::move(field));
   }
   entry.fields.clear();
@@ -179,57 +128,49 @@ void Step::ForgetFields(Entry& entry) {
   entry.in_memory = false;
 }
 
-// Brings back an entry that went to the file already.
+// Brings back an entry that the sink has already.
 Result<Done> Step::Reopen(Entry& entry) {
   shared_.writer.Drain();
   if (stopped()) return *stopped_;
-  VN_ASSIGN_OR_RETURN(const std::string value, document_.Read(entry.range));
-  entry.fields = SplitValue(value, entry.whole);
+  VN_ASSIGN_OR_RETURN(entry.fields, sink_->Reopen(entry));
   entry.in_memory = true;
-  constexpr std::string_view kDataName = "\"data_name\": ";
-  for (Field& field : entry.fields) {
-    for (std::size_t at = field.text.find(kDataName); files_ && at != std::string::npos;
-         at = field.text.find(kDataName, at + 1)) {
-      JsonCursor cursor(field.text, at + kDataName.size());
-      std::string buffer;
-      StoredFile* const file = files_->Find(cursor.TakeString(buffer));
-      if (file != nullptr) field.files.push_back(file);
-    }
-  }
   return Done{};
 }
 
-void Step::ReleaseFiles(Field& field) {
-  for (StoredFile* file : field.files) files_->DropUser(*file);
-  field.files.clear();
-  for (Hole& hole : field.holes) {
-    if (hole.slot->sequence != 0) continue;  // not ours alone
-    hole.slot->entry = nullptr;
-    if (StoredFile* const file = std::exchange(hole.slot->file, nullptr)) files_->DropUser(*file);
+void Step::Release(Field& field) {
+  for (Stored* stored : field.stored) sink_->Drop(*stored);
+  field.stored.clear();
+  for (Port& port : field.ports) {
+    if (port.slot == nullptr || port.slot->sequence != 0) continue;  // not ours alone
+    port.slot->entry = nullptr;
+    if (Stored* const stored = std::exchange(port.slot->stored, nullptr)) sink_->Drop(*stored);
   }
 }
 
-// The text of a Put, into fresh_. The files of what it replaces are let go of first, so that their names are
-// free again.
-Result<Done> Step::Read(Entry& entry, std::string_view text, std::uint32_t flags,
-                        DescriptorWriter& descriptors) {
+PortContext Step::Ports() {
+  return {shared_.meter, shared_.cuda.get(), sink_->stores() ? sink_.get() : nullptr, slots_, shared_.totals};
+}
+
+// The text of a Put, into fresh_. The elements of what it replaces are let go of first, so that their names
+// are free again.
+Result<Done> Step::Read(Entry& entry, std::string_view text, std::uint32_t flags, PortReader& ports) {
   fresh_.clear();
-  JsonIndenter indenter(text, &descriptors);
+  JsonIndenter indenter(text, &ports);
   if ((flags & kWhole) != 0) {
-    for (Field& field : entry.fields) ReleaseFiles(field);
+    for (Field& field : entry.fields) Release(field);
     entry.whole = true;
     Field& field = FreshField();
     field.key.clear();
-    descriptors.Enter(entry, field, indenter.path());
+    ports.Enter(entry, field, indenter.path());
     VN_RETURN_IF_ERROR(indenter.Value(kWholeDepth, field.text));
   } else {
     VN_RETURN_IF_ERROR(indenter.Members([&](std::string_view key) {
       for (Field& field : entry.fields) {
-        if ((flags & kReplace) != 0 && field.key == key) ReleaseFiles(field);
+        if ((flags & kReplace) != 0 && field.key == key) Release(field);
       }
       Field& field = FreshField();
       field.key = key;
-      descriptors.Enter(entry, field, indenter.path());
+      ports.Enter(entry, field, indenter.path());
       return indenter.Value(kFieldDepth, field.text);
     }));
   }
@@ -252,6 +193,7 @@ void Step::Apply(Entry& entry, std::uint32_t flags) {
   }
   if ((flags & kMoveToEnd) != 0) entry.order = next_order_++;
   entry.keep |= (flags & kKeep) != 0;
+  entry.repeated |= (flags & kRepeated) != 0;
   entry.finished = (flags & kFinish) != 0;
 }
 
@@ -260,22 +202,21 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
   Entry& entry = EntryFor(name);
   if (!entry.in_memory) VN_RETURN_IF_ERROR(Reopen(entry));
   Open(entry);
-  if (stack >= 0 && !entry.has_stack && where_.stack) {
+  if (stack >= 0 && !entry.has_stack) {
     const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
     if (!known) {
       return Error{ErrorCode::kBadArgument, entry.name,
                    "stack " + std::to_string(stack) + " is not declared"};
     }
-    stack_file_.Add(*known, entry.name);
-    entry.has_stack = stack_changed_ = true;
+    sink_->AddStack(entry.name, *known);
+    entry.has_stack = true;
   }
-  DescriptorWriter descriptors(shared_.meter, shared_.cuda.get(), files_ ? &*files_ : nullptr,
-                               shared_.options.summary, slots_, words, shared_.totals);
-  if (Result<Done> read = Read(entry, text, flags, descriptors); !read) {
+  PortReader ports(Ports(), words);
+  if (Result<Done> read = Read(entry, text, flags, ports); !read) {
     return In(entry.name, std::move(read).error());
   }
   Result<Done> launched = shared_.cuda != nullptr ? shared_.cuda->Launch() : Done{};
-  if (descriptors.not_finite()) seen |= kSeenNotFinite;
+  if (ports.not_finite()) seen |= kSeenNotFinite;
   Apply(entry, flags);
   CommitIfComplete(entry);
   return launched;
@@ -288,7 +229,7 @@ void Step::CommitIfComplete(Entry& entry) {
   } else if (++num_waiting_ >= kManyWaiting) {
     CommitWaiting();
   }
-  WriteSideFilesNowAndThen();
+  WriteBesideNowAndThen();
 }
 
 // Records whose numbers are on a device are handed to the writer together, because each time costs as much as
@@ -299,9 +240,33 @@ void Step::CommitWaiting() {
   std::copy_if(open_.begin(), open_.end(), std::back_inserter(finished),
                [](const Entry* entry) { return entry->finished && IsComplete(*entry); });
   std::sort(finished.begin(), finished.end(), ByOrder);
-  auto job = std::make_unique<DeviceJob>(*this);
-  for (Entry* entry : finished) Commit(*entry, job.get());
-  shared_.writer.Push(std::move(job));
+  std::vector<Record> records;
+  for (Entry* entry : finished) Commit(*entry, &records);
+  AppendLater(std::move(records));
+}
+
+// The content of an entry, which is no longer open.
+Step::Record Step::Take(Entry& entry, std::uint64_t sequence) {
+  Record record{&entry, {}, sequence};
+  if (entry.keep) {
+    record.fields = entry.fields;
+  } else {
+    record.fields = std::exchange(entry.fields, {});
+    entry.in_memory = false;
+  }
+  return record;
+}
+
+// On the writer's thread: because elements that they name are still to be written, or because their numbers
+// come from a device. Formatting and writing then take no time of the program that is recorded.
+void Step::AppendLater(std::vector<Record> records) {
+  shared_.writer.Push([this, records = std::move(records)]() -> Result<Done> {
+    for (const Record& record : records) {
+      if (record.sequence != 0) shared_.cuda->WaitFor(record.sequence);
+      VN_RETURN_IF_ERROR(sink_->Append(*record.entry, record.fields));
+    }
+    return Done{};
+  });
 }
 
 void Step::Open(Entry& entry) {
@@ -311,7 +276,7 @@ void Step::Open(Entry& entry) {
 }
 
 // Numbers from a device are waited for by `later`, or here when that is null. REQUIRES: the entry is open
-void Step::Commit(Entry& entry, DeviceJob* later) {
+void Step::Commit(Entry& entry, std::vector<Record>* later) {
   if (stopped()) return;
   // With deferred tensors a whole step may be open: the last one takes its place.
   open_[entry.open_at] = open_.back();
@@ -322,47 +287,56 @@ void Step::Commit(Entry& entry, DeviceJob* later) {
   out_of_order_ |= entry.committed || entry.order < last_written_order_;
   last_written_order_ = std::max(last_written_order_, entry.order);
   entry.committed = true;
-  if (sequence != 0 && later != nullptr) return later->Take(entry, sequence);
-  if (sequence != 0) shared_.cuda->WaitFor(sequence);
-  value_.clear();
-  AppendValue(entry, shared_.options.summary, value_);
-  if (!entry.keep) ForgetFields(entry);
-  if (!shared_.writer.idle()) {
-    shared_.writer.Push(std::make_unique<CommitJob>(document_, entry, value_));
-  } else if (stopped()) {
-    // It has failed since we asked: the files that this record names may not be there.
-  } else if (Result<RecordRange> range = document_.Append(entry.name, value_); range) {
-    entry.range = *range;
-  } else {
-    stopped_ = std::move(range).error();
+  if (sequence != 0 && later != nullptr) {
+    later->push_back(Take(entry, sequence));
+    return;
   }
+  if (sequence != 0) shared_.cuda->WaitFor(sequence);
+  if (!shared_.writer.idle()) {
+    std::vector<Record> one;
+    one.push_back(Take(entry, 0));
+    return AppendLater(std::move(one));
+  }
+  if (stopped()) return;  // since we asked: the elements that this record names may not be there
+  if (Result<Done> appended = sink_->Append(entry, entry.fields); !appended) {
+    stopped_ = std::move(appended).error();
+  }
+  if (!entry.keep) ForgetFields(entry);
 }
 
 Result<Done> Step::Construct(std::string_view name, std::optional<std::string_view> parent,
                              std::optional<std::int64_t> micro_step) {
-  if (!where_.construct) return Done{};
-  construct_file_.Set(name, parent, micro_step);
-  construct_changed_ = true;
+  sink_->SetParent(name, parent, micro_step);
   return Done{};
 }
 
 Result<Done> Step::Note(std::string_view name, std::int64_t stack) {
-  if (!where_.stack) return Done{};
   const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
   if (!known) {
     return Error{ErrorCode::kBadArgument, std::string(name),
                  "stack " + std::to_string(stack) + " is not declared"};
   }
-  stack_file_.Add(*known, noted_names_.emplace_back(name));
-  stack_changed_ = true;
+  sink_->AddStack(noted_names_.emplace_back(name), *known);
+  return Done{};
+}
+
+Result<Done> Step::SetState(std::string_view state) {
+  JsonIndenter reader(state, nullptr);
+  VN_ASSIGN_OR_RETURN(const std::string_view object, reader.RawValue());
+  if (!object.starts_with('{') || !reader.AtEnd()) {
+    return Error{ErrorCode::kBadArgument, "state", "not a JSON object"};
+  }
+  shared_.writer.Drain();
+  sink_->SetState(object);
   return Done{};
 }
 
 Result<std::string> Step::Describe(std::string_view file_stem, std::span<const std::int64_t> words) {
-  DescriptorWriter descriptors(shared_.meter, shared_.cuda.get(), files_ ? &*files_ : nullptr,
-                               shared_.options.summary, slots_, words, shared_.totals);
+  PortReader ports(Ports(), words);
+  Field field;
+  VN_RETURN_IF_ERROR(ports.ReadAlone(file_stem, field));
   std::string text;
-  VN_RETURN_IF_ERROR(descriptors.WriteAlone(file_stem, text));
+  AppendDescriptor(field.ports.front(), field, shared_.options.summary, *sink_, text);
   return text;
 }
 
@@ -396,11 +370,12 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
   tensor.flags |= slot->wants_file ? kStore : kNoStore;
   tensor.storage = 0;
   --shared_.totals.num_tensors;  // it was counted when it was put
-  TensorFiles* const files = files_ && slot->entry != nullptr ? &*files_ : nullptr;
+  Sink* const store = sink_->stores() && slot->entry != nullptr ? sink_.get() : nullptr;
+  const Place place =
+      store == nullptr ? Place{} : Place{slot->entry->name, slot->field, slot->path, slot->entry->whole};
   VN_ASSIGN_OR_RETURN(const MeasureCache::Known known,
-                      shared_.meter.Measure(
-                          tensor, files, [&] { return slot->stem; }, shared_.totals));
-  slot->file = known.file;
+                      shared_.meter.Measure(tensor, store, place, shared_.totals));
+  slot->stored = known.stored;
   if (!slot->has_numbers) slot->measured = known.measured;
   if (!slot->measured.has_digest) {
     slot->measured.has_digest = known.measured.has_digest;
@@ -418,64 +393,43 @@ Result<Done> Step::Flush() {
   for (Entry* entry : unfinished) Commit(*entry, nullptr);
   num_waiting_ = 0;
   shared_.writer.Drain();
-  if (files_ && !stopped()) files_->RemoveUnused();
-  const Result<Done> ordered = WriteInOrder();
-  Result<Done> beside = WriteSideFiles();
-  document_.Rest();
+  Result<Done> arranged = Arrange();
+  Result<Done> flushed = sink_->Flush(!stopped());
   if (stopped()) return *stopped_;
-  VN_RETURN_IF_ERROR(ordered);
+  VN_RETURN_IF_ERROR(arranged);
   if (shared_.cuda != nullptr) VN_RETURN_IF_ERROR(shared_.cuda->TakeFailure());
-  return beside;
+  return flushed;
 }
 
 // REQUIRES: the writer is idle
-Result<Done> Step::WriteInOrder() {
+Result<Done> Step::Arrange() {
   if (!out_of_order_) return Done{};
-  std::vector<Entry*> written;
+  std::vector<Entry*> committed;
   for (Entry& entry : entries_) {
-    if (entry.range.size > 0) written.push_back(&entry);
+    if (entry.committed) committed.push_back(&entry);
   }
-  std::sort(written.begin(), written.end(), ByOrder);
-  std::vector<RecordRange*> ranges;
-  ranges.reserve(written.size());
-  for (Entry* entry : written) ranges.push_back(&entry->range);
-  VN_RETURN_IF_ERROR(document_.Rewrite(ranges));
+  std::sort(committed.begin(), committed.end(), ByOrder);
+  VN_RETURN_IF_ERROR(sink_->Arrange(committed));
   out_of_order_ = false;
   return Done{};
 }
 
-Result<Done> Step::WriteSideFiles() {
-  const auto start = std::chrono::steady_clock::now();
-  if (where_.stack && stack_changed_) {
-    VN_RETURN_IF_ERROR(stack_file_.Write(where_.folder / "stack.json", shared_.stacks));
-  }
-  if (where_.construct && construct_changed_) {
-    VN_RETURN_IF_ERROR(construct_file_.Write(where_.folder / "construct.json"));
-  }
-  stack_changed_ = construct_changed_ = false;
-  const auto now = std::chrono::steady_clock::now();
-  side_files_due_ =
-      now + std::max<std::chrono::nanoseconds>(kSideFilesEvery, kSideFilesShare * (now - start));
-  return Done{};
-}
-
 // A failure shows at Flush(), which writes them again.
-void Step::WriteSideFilesNowAndThen() {
-  if (++num_commits_ % kLookEveryCommits != 0 || !(stack_changed_ || construct_changed_)) return;
-  if (std::chrono::steady_clock::now() >= side_files_due_) (void)WriteSideFiles();
+void Step::WriteBesideNowAndThen() {
+  if (++num_commits_ % kLookEveryCommits != 0) return;
+  const auto start = std::chrono::steady_clock::now();
+  if (start < beside_due_) return;
+  (void)sink_->WriteBeside();
+  const auto now = std::chrono::steady_clock::now();
+  beside_due_ = now + std::max<std::chrono::nanoseconds>(kBesideEvery, kBesideShare * (now - start));
 }
 
-Result<Done> Step::Move(fs::path folder, std::optional<std::string> dump_data_dir) {
+Result<Done> Step::Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir) {
   shared_.writer.Drain();
-  std::error_code problem;
-  fs::rename(where_.folder, folder, problem);
-  if (problem) return Error{CodeOfErrno(problem.value()), folder.string(), problem.message()};
-  where_.folder = std::move(folder);
-  where_.dump_data_dir = std::move(dump_data_dir);
-  if (files_) files_->Moved(where_.folder / kTensorFolder);
-  VN_RETURN_IF_ERROR(document_.Moved(where_.folder / where_.file, where_.dump_data_dir));
+  VN_RETURN_IF_ERROR(sink_->Move(folder, std::move(dump_data_dir)));
+  folder_ = std::move(folder);
   out_of_order_ = true;
-  return WriteInOrder();
+  return Arrange();
 }
 
 }  // namespace vernier

@@ -1,4 +1,4 @@
-// Everything recorded into one folder: its entries, their order, and when each becomes part of the files.
+// Everything recorded into one folder: its entries, their order, and when each goes to the sink.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "record/cuda_meter.h"
-#include "record/descriptor.h"
-#include "record/document.h"
 #include "record/entry.h"
+#include "record/ports.h"
 #include "record/side_files.h"
+#include "record/sink.h"
 #include "record/tensor_files.h"
 #include "record/tensor_meter.h"
 #include "record/writer.h"
@@ -41,18 +41,19 @@ struct RecorderShared {
 // Used by one thread at a time. Drains the writer before it goes.
 class Step {
  public:
-  // Creates the folder and its files.
+  // Opens the sink: the folder and its files are there.
   static Result<std::unique_ptr<Step>> Create(RecorderShared& shared, RecordFolder where);
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
   ~Step();
 
-  const std::filesystem::path& folder() const { return where_.folder; }
+  const std::filesystem::path& folder() const { return folder_; }
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
   Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent,
                          std::optional<std::int64_t> micro_step);
   Result<Done> Note(std::string_view name, std::int64_t stack);
+  Result<Done> SetState(std::string_view state);
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
@@ -64,31 +65,35 @@ class Step {
   const std::optional<Error>& stopped();
 
  private:
-  class CommitJob;
-  class DeviceJob;
-  Step(RecorderShared& shared, RecordFolder where, Document document);
+  // A finished record on its way to the sink.
+  struct Record {
+    Entry* entry;
+    std::vector<Field> fields;
+    std::uint64_t sequence;  // of CudaMeter, to be waited for; 0: none
+  };
+  Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink);
 
   Entry& EntryFor(std::string_view name);
   Field& FreshField();
   void ForgetFields(Entry& entry);
   Result<Done> Reopen(Entry& entry);
-  Result<Done> Read(Entry& entry, std::string_view text, std::uint32_t flags, DescriptorWriter& descriptors);
+  Result<Done> Read(Entry& entry, std::string_view text, std::uint32_t flags, PortReader& ports);
   void Apply(Entry& entry, std::uint32_t flags);
-  void ReleaseFiles(Field& field);
+  void Release(Field& field);
+  PortContext Ports();
   void Open(Entry& entry);
-  void Commit(Entry& entry, DeviceJob* later);
+  void Commit(Entry& entry, std::vector<Record>* later);
+  static Record Take(Entry& entry, std::uint64_t sequence);
+  void AppendLater(std::vector<Record> records);
   void CommitWaiting();
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
   void Complete(std::int64_t number, Slot& slot);
-  Result<Done> WriteInOrder();
-  Result<Done> WriteSideFiles();
-  void WriteSideFilesNowAndThen();
+  Result<Done> Arrange();
+  void WriteBesideNowAndThen();
 
   RecorderShared& shared_;
-  RecordFolder where_;
-  Document document_;
-  std::optional<TensorFiles> files_;
+  std::filesystem::path folder_;
   std::deque<Entry> entries_;
   std::unordered_map<std::string_view, Entry*> by_name_;
   Entry* last_ = nullptr;     // that was put to: the next Put is often for it
@@ -96,19 +101,16 @@ class Step {
   std::vector<Field> fresh_;  // of the Put that is going on
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
-  std::string value_;  // of the entry that is committed
   Slots slots_;
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
-  bool out_of_order_ = false;  // the file is, or holds what was replaced
+  bool out_of_order_ = false;  // what the sink has is, or holds what was replaced
   std::optional<Error> stopped_;
 
-  std::deque<std::string> noted_names_;  // in stack_file_, without an entry
-  StackFile stack_file_;
-  ConstructFile construct_file_;
-  bool stack_changed_ = false, construct_changed_ = false;
+  std::deque<std::string> noted_names_;  // that have a stack and no entry
   std::uint64_t num_commits_ = 0;
   std::size_t num_waiting_ = 0;  // finished, for numbers of a device
-  std::chrono::steady_clock::time_point side_files_due_;
+  std::chrono::steady_clock::time_point beside_due_;
+  std::unique_ptr<Sink> sink_;  // last, because the names above outlive it
 };
 
 }  // namespace vernier

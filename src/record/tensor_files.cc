@@ -101,50 +101,31 @@ Result<Done> DiskFloor::Check(const std::filesystem::path& folder, std::uint64_t
   return Done{};
 }
 
-class TensorFiles::WriteJob : public Writer::Job {
- public:
-  WriteJob(TensorFiles& files, StoredFile& file, bool replaces)
-      : files_(files), file_(file), elements_(file.staged), replaces_(replaces) {}
-  ~WriteJob() override {
-    const std::scoped_lock lock(files_.mutex_);
-    file_.staged.reset();
-  }
-
-  Result<Done> Run() override {
-    VN_RETURN_IF_ERROR(files_.floor_.Check(files_.folder_, file_.num_bytes));
-    const std::filesystem::path path = files_.folder_ / file_.name;
-    const TensorView tensor = ViewOf(file_, elements_.get());
+// The file lets go of its staging memory when the job is done, or given up.
+Writer::Job TensorFiles::WriteJob(StoredFile& file, bool replaces) {
+  const std::shared_ptr<void> at_end(nullptr, [this, &file](void*) {
+    const std::scoped_lock lock(mutex_);
+    file.staged.reset();
+  });
+  return [this, &file, replaces, at_end, elements = file.staged]() -> Result<Done> {
+    VN_RETURN_IF_ERROR(floor_.Check(folder_, file.num_bytes));
+    const std::filesystem::path path = folder_ / file.name;
+    const TensorView tensor = ViewOf(file, elements.get());
     // A record on disk may name the file that is replaced, and must find either of the two whole.
-    if (replaces_) return WritePt(path, tensor, {.wait_for_disk = false, .crc32 = file_.crc32});
-    return WriteNew(path, tensor, file_.crc32);
-  }
-
- private:
-  TensorFiles& files_;
-  StoredFile& file_;
-  StagingPool::Buffer elements_;
-  bool replaces_;
-};
+    if (replaces) return WritePt(path, tensor, {.wait_for_disk = false, .crc32 = file.crc32});
+    return WriteNew(path, tensor, file.crc32);
+  };
+}
 
 // The same file under another name; where the disk cannot do that, a copy.
-class TensorFiles::LinkJob : public Writer::Job {
- public:
-  LinkJob(TensorFiles& files, std::string from, std::string to)
-      : files_(files), from_(std::move(from)), to_(std::move(to)) {}
-
-  Result<Done> Run() override {
-    const std::filesystem::path from = files_.folder_ / from_, to = files_.folder_ / to_;
-    unlink(to.c_str());
-    if (link(from.c_str(), to.c_str()) == 0) return Done{};
-    std::error_code problem;
-    std::filesystem::copy_file(from, to, problem);
-    return problem ? Result<Done>(ErrnoError(to, problem.value())) : Done{};
-  }
-
- private:
-  TensorFiles& files_;
-  std::string from_, to_;
-};
+Result<Done> TensorFiles::Link(const StoredFile& file, const StoredFile& linked) const {
+  const std::filesystem::path from = folder_ / file.name, to = folder_ / linked.name;
+  unlink(to.c_str());
+  if (link(from.c_str(), to.c_str()) == 0) return Done{};
+  std::error_code problem;
+  std::filesystem::copy_file(from, to, problem);
+  return problem ? Result<Done>(ErrnoError(to, problem.value())) : Done{};
+}
 
 StoredFile& TensorFiles::NameWithin(std::string_view entry, StoredFile& file,
                                     const std::function<std::string()>& stem) {
@@ -166,7 +147,7 @@ StoredFile& TensorFiles::NameWithin(std::string_view entry, StoredFile& file,
   linked.crc32 = file.crc32;
   linked.num_users = 1;
   by_name_.emplace(linked.name, &linked);
-  writer_.Push(std::make_unique<LinkJob>(*this, file.name, linked.name));
+  writer_.Push([this, &file, &linked] { return Link(file, linked); });
   DropUser(file);
   return linked;
 }
@@ -221,14 +202,13 @@ std::string TensorFiles::UnusedName(std::string_view stem, bool& replaces) {
   }
 }
 
-StoredFile& TensorFiles::Store(std::string_view stem, Dtype dtype, std::span<const std::int64_t> shape,
-                               std::uint32_t crc32, StagingPool::Buffer elements, RecordTotals& totals) {
+StoredFile& TensorFiles::Store(std::string_view stem, Elements elements, RecordTotals& totals) {
   StoredFile wanted;
-  wanted.dtype = dtype;
-  wanted.shape.assign(shape.begin(), shape.end());
-  wanted.crc32 = crc32;
-  wanted.staged = std::move(elements);
-  wanted.num_bytes = *NumElements(wanted.shape, dtype) * ItemBytes(dtype);
+  wanted.dtype = elements.dtype;
+  wanted.shape.assign(elements.shape.begin(), elements.shape.end());
+  wanted.crc32 = elements.crc32;
+  wanted.staged = std::move(elements.bytes);
+  wanted.num_bytes = *NumElements(wanted.shape, wanted.dtype) * ItemBytes(wanted.dtype);
   const std::uint64_t content_key = dedup_ ? ContentKey(wanted) : 0;
   if (dedup_) {
     if (StoredFile* const equal = FindEqual(wanted, content_key)) {
@@ -245,7 +225,7 @@ StoredFile& TensorFiles::Store(std::string_view stem, Dtype dtype, std::span<con
   if (dedup_) by_content_.emplace(content_key, &file);
   totals.bytes_stored += file.num_bytes;
   ++totals.num_files;
-  writer_.Push(std::make_unique<WriteJob>(*this, file, replaces));
+  writer_.Push(WriteJob(file, replaces));
   return file;
 }
 

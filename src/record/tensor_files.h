@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "record/staging_pool.h"
+#include "record/sink.h"
 #include "record/writer.h"
 #include "vernier/record.h"
 #include "vernier/tensor.h"
@@ -18,14 +18,13 @@
 namespace vernier {
 
 // One file, written or waiting for it. Only TensorFiles changes it.
-struct StoredFile {
+struct StoredFile : Stored {
   std::string name;  // in the folder
   Dtype dtype = Dtype::kF32;
   Shape shape;
   std::uint64_t num_bytes = 0;
   std::uint32_t crc32 = 0;
   std::uint32_t num_users = 0;  // descriptors that name it
-  bool gone = false;            // another file has its name now, or nothing
   StagingPool::Buffer staged;   // its elements, until it is written; guarded by TensorFiles::mutex_
 };
 
@@ -56,8 +55,7 @@ class TensorFiles {
   TensorFiles& operator=(const TensorFiles&) = delete;
 
   // The file that holds these elements, with one user more: a new one, queued for writing, or an equal one.
-  StoredFile& Store(std::string_view stem, Dtype dtype, std::span<const std::int64_t> shape,
-                    std::uint32_t crc32, StagingPool::Buffer elements, RecordTotals& totals);
+  StoredFile& Store(std::string_view stem, Elements elements, RecordTotals& totals);
   // A name that begins with `entry`'s stands for one value of it: when `file` is that of another value of the
   // same entry, gives it a second name. Values of other entries may share it.
   StoredFile& NameWithin(std::string_view entry, StoredFile& file, const std::function<std::string()>& stem);
@@ -70,8 +68,8 @@ class TensorFiles {
   void Moved(std::filesystem::path folder) { folder_ = std::move(folder); }
 
  private:
-  class WriteJob;
-  class LinkJob;
+  Writer::Job WriteJob(StoredFile& file, bool replaces);
+  Result<Done> Link(const StoredFile& file, const StoredFile& linked) const;
   StoredFile* FindEqual(const StoredFile& wanted, std::uint64_t content_key);
   bool HoldsSame(StoredFile& file, const StoredFile& wanted);
   std::string UnusedName(std::string_view stem, bool& replaces);

@@ -15,29 +15,27 @@ Measured WithoutElements(const TensorWords& tensor, SummaryMode mode) {
 TensorMeter::TensorMeter(const RecorderOptions& options)
     : options_(options), pool_(options.staging_bytes), workers_(options.num_threads) {}
 
-Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, TensorFiles* files,
-                                                 const std::function<std::string()>& stem,
+Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Sink* store, const Place& place,
                                                  RecordTotals& totals) {
   ++totals.num_tensors;
   if (!tensor.readable()) {
     return MeasureCache::Known{WithoutElements(tensor, options_.summary), nullptr};
   }
-  if (!WantsFile(tensor)) files = nullptr;
-  if (files != nullptr) totals.bytes_seen += tensor.num_bytes();
-  if (tensor.storage == 0) return Read(tensor, files, stem, totals);
+  if (!WantsFile(tensor)) store = nullptr;
+  if (store != nullptr) totals.bytes_seen += tensor.num_bytes();
+  if (tensor.storage == 0) return Read(tensor, store, place, totals);
 
   // A file holds the shape too, so that another view needs one of its own.
   const MeasureCache::Key key =
-      files != nullptr ? MeasureCache::KeyOf(tensor) : MeasureCache::KeyOf(tensor, WalkOf(tensor));
+      store != nullptr ? MeasureCache::KeyOf(tensor) : MeasureCache::KeyOf(tensor, WalkOf(tensor));
   const std::uint64_t fingerprint = MeasureCache::FingerprintOf(tensor);
   const MeasureCache::Known* const known = cache_.Find(key, fingerprint, tensor.num_bytes());
-  if (known != nullptr && files == nullptr) return MeasureCache::Known{known->measured, nullptr};
-  if (known != nullptr && options_.dedup && known->file != nullptr && !known->file->gone) {
-    files->AddUser(*known->file);
+  if (known != nullptr && store == nullptr) return MeasureCache::Known{known->measured, nullptr};
+  if (known != nullptr && options_.dedup && known->stored != nullptr && !known->stored->gone) {
     totals.bytes_saved += tensor.num_bytes();
-    return *known;
+    return MeasureCache::Known{known->measured, &store->StoreAgain(place, *known->stored)};
   }
-  VN_ASSIGN_OR_RETURN(const MeasureCache::Known read, Read(tensor, files, stem, totals));
+  VN_ASSIGN_OR_RETURN(const MeasureCache::Known read, Read(tensor, store, place, totals));
   cache_.Insert(key, fingerprint, tensor.num_bytes(), read);
   return read;
 }
@@ -58,18 +56,17 @@ Walk TensorMeter::WalkOf(const TensorWords& tensor) const {
   return in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
 }
 
-Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorFiles* files,
-                                              const std::function<std::string()>& stem,
+Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,
                                               RecordTotals& totals) {
   ++totals.num_measured;
   totals.bytes_measured += tensor.num_bytes();
   SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
   if (tensor.Has(kNoStatistics)) request.statistics = false;
   StagingPool::Buffer copy;
-  if (files != nullptr) {
+  if (store != nullptr) {
     copy = pool_.Take(tensor.num_bytes());
     if (copy == nullptr) {
-      return Error{ErrorCode::kTooLarge, stem(),
+      return Error{ErrorCode::kTooLarge, std::string(place.record),
                    "no memory for a copy of " + std::to_string(tensor.num_bytes()) + " bytes"};
     }
     request.copy = copy.get();
@@ -83,8 +80,8 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, TensorF
   known.measured =
       ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
   if (tensor.Has(kNoStatistics)) known.measured.statistics = NothingMeasured().statistics;
-  if (files != nullptr) {
-    known.file = &files->Store(stem(), *tensor.dtype, tensor.shape, summary.crc32, std::move(copy), totals);
+  if (store != nullptr) {
+    known.stored = &store->Store(place, {*tensor.dtype, tensor.shape, summary.crc32, std::move(copy)});
   }
   return known;
 }

@@ -2,13 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-
 #include "record/measure_cache.h"
+#include "record/sink.h"
 #include "record/staging_pool.h"
-#include "record/tensor_files.h"
 #include "record/tensor_words.h"
 #include "record/workers.h"
 #include "vernier/record.h"
@@ -23,10 +19,9 @@ class TensorMeter {
   bool WantsFile(const TensorWords& tensor) const {
     return (options_.tensors || tensor.Has(kStore)) && !tensor.Has(kNoStore);
   }
-  // Reads the elements now. `files` may be null when nothing is to be stored; `stem` gives the name of the
-  // file and is asked only when there will be one. The file given has one user more.
-  Result<MeasureCache::Known> Measure(const TensorWords& tensor, TensorFiles* files,
-                                      const std::function<std::string()>& stem, RecordTotals& totals);
+  // Reads the elements now, and has `store` keep them for `place`; null: nothing is to be kept.
+  Result<MeasureCache::Known> Measure(const TensorWords& tensor, Sink* store, const Place& place,
+                                      RecordTotals& totals);
   // Storages may get new numbers after this.
   void Forget() { cache_.Clear(); }
 
@@ -34,8 +29,8 @@ class TensorMeter {
   SummaryMode ModeOf(const TensorWords& tensor) const;
   bool HasHighPrecision(const TensorWords& tensor) const;
   Walk WalkOf(const TensorWords& tensor) const;
-  Result<MeasureCache::Known> Read(const TensorWords& tensor, TensorFiles* files,
-                                   const std::function<std::string()>& stem, RecordTotals& totals);
+  Result<MeasureCache::Known> Read(const TensorWords& tensor, Sink* store, const Place& place,
+                                   RecordTotals& totals);
 
   const RecorderOptions& options_;
   StagingPool pool_;

@@ -41,8 +41,9 @@ Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
     return BadWords(std::to_string(num_axes) + " dimensions");
   }
   const auto axes = static_cast<std::size_t>(num_axes);
-  const std::size_t device_words = tensor.Has(kCuda) ? 2 : 0;
-  if (words.size() - kFixedWords < 2 * axes + device_words) return BadWords("no device behind the strides");
+  const std::size_t more_words = (tensor.Has(kPlaced) ? 1 : 0) + (tensor.Has(kCuda) ? 2 : 0);
+  if (words.size() - kFixedWords < 2 * axes + more_words)
+    return BadWords("no offset or device behind the strides");
   tensor.shape = words.subspan(kFixedWords, axes);
   tensor.strides = words.subspan(kFixedWords + axes, axes);
   const std::optional<std::uint64_t> count = CountElements(tensor.shape);
@@ -52,11 +53,13 @@ Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
                                        [](std::int64_t stride) { return stride < 0; })) {
     return BadWords("a negative stride");
   }
+  words = words.subspan(kFixedWords + 2 * axes);
+  if (tensor.Has(kPlaced)) tensor.offset = words[0];
   if (tensor.Has(kCuda)) {
-    tensor.device = words[kFixedWords + 2 * axes];
-    tensor.stream = words[kFixedWords + 2 * axes + 1];
+    tensor.device = words[more_words - 2];
+    tensor.stream = words[more_words - 1];
   }
-  words = words.subspan(kFixedWords + 2 * axes + device_words);
+  words = words.subspan(more_words);
   return tensor;
 }
 

@@ -19,6 +19,7 @@ struct TensorWords {
   std::uint32_t flags = 0;
   std::span<const std::int64_t> shape, strides;
   std::uint64_t num_elements = 0;
+  std::int64_t offset = 0;              // of kPlaced
   std::int64_t device = 0, stream = 0;  // of kCuda
 
   bool Has(TensorFlags flag) const { return (flags & flag) != 0; }

@@ -6,9 +6,9 @@
 namespace vernier {
 namespace {
 
-Result<Done> RunSafely(Writer::Job& job) {
+Result<Done> RunSafely(const Writer::Job& job) {
   try {
-    return job.Run();
+    return job();
   } catch (
       const std::exception& exception) {  // only the standard library throws, and only for lack of memory
     return Error{ErrorCode::kTooLarge, "the writer of the recorder", exception.what()};
@@ -26,7 +26,7 @@ Writer::~Writer() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Writer::Push(std::unique_ptr<Job> job) {
+void Writer::Push(Job job) {
   bool wake = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -61,12 +61,12 @@ void Writer::Work() {
     has_work_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     sleeping_ = false;
     if (jobs_.empty()) return;
-    std::unique_ptr<Job> job = std::move(jobs_.front());
+    Job job = std::move(jobs_.front());
     jobs_.pop_front();
     const bool skip = failed();
     lock.unlock();
-    Result<Done> result = skip ? Done{} : RunSafely(*job);
-    job.reset();  // before anyone hears that it is done: it holds memory of the pool
+    Result<Done> result = skip ? Done{} : RunSafely(job);
+    job = nullptr;  // before anyone hears that it is done: it holds memory of the pool
     lock.lock();
     if (!result && !failure_) {
       failure_ = std::move(result).error();

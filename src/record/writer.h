@@ -5,7 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -18,18 +18,14 @@ namespace vernier {
 // there.
 class Writer {
  public:
-  class Job {
-   public:
-    virtual ~Job() = default;
-    virtual Result<Done> Run() = 0;
-  };
+  using Job = std::function<Result<Done>()>;
 
   Writer() = default;
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
   ~Writer();  // finishes what is queued
 
-  void Push(std::unique_ptr<Job> job);
+  void Push(Job job);
   // Waits until nothing is queued or running.
   void Drain();
   // As after Drain(): until the next Push() by anyone, what jobs work on is the caller's.
@@ -45,7 +41,7 @@ class Writer {
 
   mutable std::mutex mutex_;
   std::condition_variable has_work_, is_idle_;
-  std::deque<std::unique_ptr<Job>> jobs_;
+  std::deque<Job> jobs_;
   std::atomic<std::uint64_t> num_pending_{0};  // queued and running; changed under mutex_
   std::atomic<bool> failed_{false};
   std::optional<Error> failure_;

@@ -45,9 +45,9 @@ class RecorderCalls : public testing::Test {
 
 TEST_F(RecorderCalls, TakeParents) {
   Open(R"({"threads":1})");
-  EXPECT_EQ(VnRecorderConstruct(recorder_, "a", 1, nullptr, 0), VN_OK);
-  EXPECT_EQ(VnRecorderConstruct(recorder_, "b\"", 2, "a", 1), VN_OK);
-  EXPECT_EQ(VnRecorderConstruct(nullptr, "a", 1, nullptr, 0), VN_FAILED);
+  EXPECT_EQ(VnRecorderConstruct(recorder_, "a", 1, nullptr, 0, -1), VN_OK);
+  EXPECT_EQ(VnRecorderConstruct(recorder_, "b\"", 2, "a", 1, -1), VN_OK);
+  EXPECT_EQ(VnRecorderConstruct(nullptr, "a", 1, nullptr, 0, -1), VN_FAILED);
   ASSERT_EQ(VnRecorderEnd(recorder_), VN_OK);
   std::ifstream file(folder_.path() / "rank0" / "construct.json");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -329,7 +329,7 @@ TEST(Deferred, ACopyOnTheHostIsMeasuredAndStored) {
   recording.Flush();
   EXPECT_EQ(ValuesOf(recording.Data(), "Max"), (std::vector<std::string>{"7.0", "2.0"}));
   EXPECT_EQ(ValuesOf(recording.Data(), "data_name"),
-            (std::vector<std::string>{"\"A.output.0.pt\"", "\"A.output.0.pt\""}));
+            (std::vector<std::string>{"\"A.output.0.pt\"", "\"A.output.1.pt\""}));
 }
 
 TEST(Deferred, AWholeStepMayWait) {

@@ -1,20 +1,17 @@
 """Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
 
-import functools
-import itertools
 import weakref
-from collections import OrderedDict
+from functools import partial
 
 import torch
 
 from . import core
-from .nests import gradient_tensors, replaced
+from .hooks import HAS_PARAMETER_HOOKS, Hooks
+from .nests import gradient_tensors, is_replaced, replaced
 from .versions import IS_TORCH_2
 
-_STRIDED = torch.strided
-# From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
-_AFTER_GRADIENT = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
-_TensorBase = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+_STRIDED = {torch.strided}
+_item = (getattr(torch._C, "TensorBase", None) or torch._C._TensorBase).__getitem__
 _creation_meta = getattr(torch._C._autograd, "CreationMeta", None)
 
 
@@ -42,58 +39,34 @@ class Gathered(Boundary):
         return tuple(tensor.detach() for tensor in tensors)  # no view of theirs may be changed in place
 
 
-class Backward:
-    """What src/front/module_calls.cc leaves to Python, and the gradients of APIs."""
+class Firing:
+    """How far the gradients of a module's parameters are in this step."""
 
-    _keys = itertools.count(-1, -1)  # torch's own are positive
+    def __init__(self, epoch):
+        self.epoch = epoch
+        self.first = None  # of its parameters: the one that fires first
+        self.count = -1  # how often that did
+        self.num_watched = self.num_waiting = 0
+
+
+class Backward:
+    """What hangs on tensors and nodes, until the step ends."""
 
     def __init__(self, capture):
-        self._capture = capture
-        functions = capture.describer.functions
-        self._inputs_done, self._outputs_arrived = functions.inputs_done, functions.outputs_arrived
-        self._watch_output = functions.watch_output
-        self._key = next(self._keys)  # of hooks on the outputs of modules
-        self._handles = []
-        # Filled by the core.
-        self._hooked = []  # (weak reference to a tensor's dict of hooks, our key in it)
-        self._parameters = []  # (parameter, our key in its dict of hooks)
-        self._firings = {}  # module -> how far its parameters' gradients are
-        self._accumulators = {}  # (id of a parameter, module) -> the node that adds its gradient up
-
-    def settings(self):
-        return {
-            "get_item": _TensorBase.__getitem__,
-            "ellipsis": ...,
-            "is_view": torch.Tensor._is_view,
-            "source": _source,
-            "ordered_dict": OrderedDict,
-            "parameter_type": torch.nn.Parameter,
-            "has_post_accumulate": _AFTER_GRADIENT,
-            "key": self._key,
-            "input_key": next(self._keys),
-            "hooked": self._hooked,
-            "watched_parameters": self._parameters,
-            "firings": self._firings,
-        }
+        self._capture, self._quietly = capture, capture.quietly
+        self._hooks = Hooks()
+        self._outputs = {}  # id of a module's output -> (weak reference, its version, calls that gave it)
+        self._parameters = {}  # (id of a parameter, module) -> what holds our hook
+        self._firings = {}
 
     def forget_dead(self):
         """Of tensors that are gone: a program may start and stop often in one step."""
-        self._hooked[:] = [hooked for hooked in self._hooked if hooked[0]() is not None]
+        self._hooks.forget_dead()
+        self._outputs = {key: known for key, known in self._outputs.items() if known[0]() is not None}
 
     def end_step(self):
-        for handle in self._handles:
-            handle.remove()
-        for reference, key in self._hooked:
-            hooks = reference()
-            if hooks is not None:
-                hooks.pop(key, None)
-        for parameter, key in self._parameters:
-            hooks = parameter._post_accumulate_grad_hooks
-            if hooks is not None:
-                hooks.pop(key, None)
-                if not hooks:
-                    parameter._post_accumulate_grad_hooks = None  # as it was
-        for kept in (self._handles, self._hooked, self._parameters, self._firings, self._accumulators):
+        self._hooks.remove()
+        for kept in (self._outputs, self._parameters, self._firings):
             kept.clear()
 
     # -- APIs
@@ -114,21 +87,11 @@ class Backward:
                 capture.quietly(self._api_backward, name, family, api, grad_inputs, grad_outputs, flags)
                 flags |= core.REPLACE  # by a second backward through the same graph
 
-        if self._is_watched(tensor):
+        if self._calls_that_gave(tensor) is not None:
             # Given back as it came: what flows through the API is not what flows through the module that made it.
-            self._hook_tensor(tensor, lambda gradient: hook((gradient,), (gradient,)))
+            self._hooks.on_tensor(tensor, lambda gradient: hook((gradient,), (gradient,)))
         else:
             node.register_hook(hook)
-
-    def _is_watched(self, tensor):
-        """Whether it is the output of a module, and as that was."""
-        known = tensor._backward_hooks and tensor._backward_hooks.get(self._key)
-        return bool(known) and known.__self__[2] == tensor._version
-
-    def _hook_tensor(self, tensor, hook):
-        key = next(self._keys)
-        tensor._backward_hooks[key] = hook
-        self._hooked.append((weakref.ref(tensor._backward_hooks), key))
 
     def _api_backward(self, name, family, api, grad_inputs, grad_outputs, flags):
         capture = self._capture
@@ -146,85 +109,189 @@ class Backward:
 
     # -- modules
 
-    def watch_module_inputs(self, call, args):
+    def watch_inputs(self, call, module, args):
         """The positional arguments to hand on. Gradients that flow back to them are seen by a node of our own."""
-        tensors = gradient_tensors(args)
+        is_one = len(args) == 1 and type(args[0]) is torch.Tensor  # as in nearly every call
+        tensors = args if is_one and is_replaced(args[0]) else () if is_one else gradient_tensors(args)
         if not tensors:
             return args
-        call.inputs = True
-        call.sources = [_source(tensor) for tensor in tensors]
-        if call.changes_inputs or any(tensor.layout is not _STRIDED for tensor in tensors):
-            self._watch_sources(call)
+        sources = [_source(tensor) for tensor in tensors]
+        if _works_in_place(module) or {tensor.layout for tensor in tensors} != _STRIDED:
+            self._watch_sources(call, sources)
             return args
         try:
-            passed = (tensors[0].view_as(tensors[0]),) if len(tensors) == 1 else _through(Boundary, tensors)
+            # An ordinary view where it can be one: operators that work in place may change it.
+            passed = (_item(tensors[0], ...),) if len(tensors) == 1 else _through(Boundary, tensors)
         except (RuntimeError, TypeError):
             return args
         node = passed[0].grad_fn
         if node is None:
             return args
-        call.passed = tuple([(tensor, tensor._version) for tensor in passed])
+        call.has_inputs = True
+        call.sources, call.passed = sources, [(tensor, tensor._version) for tensor in passed]
+        self._hooks.at_view(passed, partial(self._quietly, self._passed_on, call))
+        return passed if is_one else replaced(args, iter(passed))
 
-        def hook(grad_inputs, grad_outputs):
-            if not call.rerouted:
-                self._tell(call, self._inputs_done, grad_inputs)
+    def _passed_on(self, call, gradients, _=None):
+        if not call.rerouted:
+            self._inputs_arrived(call, gradients if isinstance(gradients, tuple) else (gradients,))
 
-        node.register_hook(hook)
-        return replaced(args, iter(passed))
-
-    def _watch_sources(self, call):
+    def _watch_sources(self, call, sources):
         """For a module that overwrites its inputs: look where their gradients flow on to, not at a node of ours."""
         call.rerouted = True
-        arrived, num_sources = {}, len(call.sources)
-
-        def arrive(position, gradient):
-            arrived[position] = gradient
-            if len(arrived) == num_sources:
-                gradients = [arrived.pop(i) for i in range(num_sources)]
-                self._tell(call, self._inputs_done, gradients)
-
-        if not all(hasattr(node, "register_prehook") for node, _ in call.sources):
-            call.inputs = False  # before torch 2 there is no place to look: the record has the gradients of the outputs
+        # Before torch 2 there is no place to look: the record has the gradients of the outputs.
+        call.has_inputs = all(hasattr(node, "register_prehook") for node, _ in sources)
+        if not call.has_inputs:
             return
-        for position, (node, number) in enumerate(call.sources):
-            hook = functools.partial(_arrive_at, arrive, position, number)
-            self._handles.append(node.register_prehook(hook))
+        arrived = {}
+        for position, (node, number) in enumerate(sources):
+            hook = partial(self._quietly, self._source_arrived, call, arrived, len(sources), position, number)
+            self._hooks.before_node(node, hook)
 
-    def watch_module_output(self, call, result):
+    def _source_arrived(self, call, arrived, num_sources, position, number, gradients):
+        arrived[position] = gradients[number]
+        if len(arrived) == num_sources:
+            self._inputs_arrived(call, [arrived.pop(i) for i in range(num_sources)])
+
+    def watch_outputs(self, call, result):
         """The result to hand on: views of the outputs where there are several."""
-        if any(tensor._version != version for tensor, version in call.passed):
-            # Something inside changed an input in place, around our node.
-            call.sources = call.sources or [_before(call.node)]
-            self._watch_sources(call)
-        call.passed, call.node = (), None
+        for tensor, version in call.passed:
+            if tensor._version != version:  # something inside changed an input in place, around our node
+                self._watch_sources(call, call.sources)
+                break
+            self._hooks.keep_last(tensor)
+        call.let_go()
         tensors = gradient_tensors(result)
-        call.num_outputs = len(tensors)
         if len(tensors) < 2:
             for tensor in tensors:
-                self._watch_output(tensor, call, 0)
+                self._watch_output(tensor, call)
             return result
         passed = _through(Gathered, tensors)
-
-        def hook(grad_inputs, grad_outputs):
-            call.arrived = dict(enumerate(grad_outputs))
-            self._tell(call, self._outputs_arrived)
-
-        passed[0].grad_fn.register_hook(hook)
+        passed[0].grad_fn.register_hook(partial(self._quietly, self._gathered_arrived, call))
         return replaced(result, iter(passed))
 
-    def _tell(self, call, function, *arguments):
-        if call.epoch == self._capture.epoch:  # later the recorder may be gone
-            self._capture.quietly(function, call, *arguments)
+    def _calls_that_gave(self, tensor):
+        """The calls of modules that gave it as it is, or None."""
+        reference, version, calls = self._outputs.get(id(tensor), (_nothing, 0, None))
+        return calls if reference() is tensor and version == tensor._version else None
 
-    def watch_parameter(self, module_name, parameter, hook):
-        """Hooks the node that adds the gradient up. Whether that is new."""
-        key = (id(parameter), module_name)
-        node = None if key in self._accumulators else parameter.expand_as(parameter).grad_fn
-        if node is None:
-            return False
-        self._accumulators[key] = accumulator = node.next_functions[0][0]
-        self._handles.append(accumulator.register_hook(hook))
-        return True
+    def _watch_output(self, tensor, call):
+        """One hook for each tensor: when several modules return the same one, the outermost is told first."""
+        calls = self._calls_that_gave(tensor)
+        if calls is not None:
+            calls.append(call)
+            return
+        calls = [call]
+        self._outputs[id(tensor)] = (weakref.ref(tensor), tensor._version, calls)
+        self._hooks.on_tensor(tensor, partial(self._quietly, self._output_arrived, calls))
+
+    def _output_arrived(self, calls, gradient):
+        for call in reversed(calls):
+            self._outputs_arrived(call, (gradient,))
+
+    def _gathered_arrived(self, call, grad_inputs, grad_outputs):
+        self._outputs_arrived(call, grad_outputs)
+
+    def _outputs_arrived(self, call, gradients):
+        capture = self._capture
+        if capture.is_over(call):
+            return
+        call.arrived, call.has_begun = gradients, True
+        name, opened = call.backward_name, capture.local.backward
+        if not capture.filter.passes_modules:
+            capture.filter.begin_backward(call.module_name, name)
+        if capture.with_construct:
+            capture.note_parent(name, opened[-1] if opened else None)
+        if not call.has_inputs:
+            self._finish(call, ())
+            return
+        remove(opened, name)  # of a backward that was not asked for the gradients of the inputs
+        opened.append(name)
+
+    def _inputs_arrived(self, call, gradients):
+        if not self._capture.is_over(call):
+            remove(self._capture.local.backward, call.backward_name)
+            self._finish(call, gradients)
+
+    def _finish(self, call, gradients):
+        """A second backward through the same graph takes the place of the first."""
+        capture, name = self._capture, call.backward_name
+        if not call.has_begun:
+            call.is_over = True
+            return
+        if capture.filter.passes_modules or capture.filter.keeps_later(name):
+            fields = ()
+            if capture.backward_input:
+                fields += ("input", call.arrived)
+            if capture.backward_output:
+                fields += ("output", gradients)
+            if fields:
+                again = core.REPLACE | core.MOVE_TO_END if call.is_recorded else 0
+                capture.put(name, None, core.FINISH | again, *fields)
+        if not capture.filter.passes_modules:
+            capture.filter.end_module(name)
+        call.arrived, call.has_begun, call.is_recorded = (), False, True
+
+    # -- parameters
+
+    def watch_parameters(self, module_name, module):
+        """Once in a step for each module that has them."""
+        for name, parameter in module._parameters.items():
+            key = (id(parameter), module_name)
+            if parameter is None or not parameter.requires_grad or key in self._parameters:
+                continue
+            firing = self._firings.get(module_name)
+            if firing is None:
+                firing = self._firings[module_name] = Firing(self._capture.epoch)
+            hook = partial(self._quietly, self._parameter_arrived, firing, module_name, name, parameter)
+            # Megatron adds to main_grad in a hook of the node, which runs after those of the parameter.
+            if HAS_PARAMETER_HOOKS and _is_plain_leaf(parameter) and "main_grad" not in parameter.__dict__:
+                self._parameters[key] = parameter
+                self._hooks.on_parameter(parameter, hook)
+            else:
+                node = parameter.expand_as(parameter).grad_fn
+                if node is None:
+                    continue
+                self._parameters[key] = accumulator = node.next_functions[0][0]
+                self._hooks.on_node(accumulator, hook)
+            firing.num_watched += 1
+
+    def _parameter_arrived(self, firing, module_name, name, parameter, *_):
+        capture = self._capture
+        gradient = parameter.__dict__.get("main_grad")
+        if gradient is None:
+            gradient = parameter.grad
+        if gradient is None or firing.epoch != capture.epoch:  # it is another one in a forked child
+            return
+        firing.first = firing.first or name
+        if firing.first == name:
+            firing.count += 1
+            firing.num_waiting = firing.num_watched
+        firing.num_waiting -= 1
+        record = f"{module_name}.parameters_grad.{firing.count}"
+        if capture.filter.passes_modules or capture.filter.keeps_gradients(module_name, record):
+            flags = core.MOVE_TO_END | (core.FINISH if firing.num_waiting <= 0 else 0)
+            capture.put(record, None, flags, name, (gradient,))
+
+
+def _nothing():
+    return None
+
+
+def _is_plain_leaf(parameter):
+    return type(parameter) is torch.nn.Parameter and parameter.is_leaf
+
+
+def _works_in_place(module):
+    return module.__dict__.get("inplace", getattr(type(module), "inplace", False)) is True
+
+
+def remove(items, item):
+    """Takes this very object off the list, if it is there."""
+    for i in range(len(items) - 1, -1, -1):
+        if items[i] is item:
+            del items[i]
+            return
 
 
 def _source(tensor):
@@ -232,16 +299,6 @@ def _source(tensor):
     if tensor._is_view() and tensor._base.shape == tensor.shape:
         tensor = tensor._base
     return tensor.grad_fn, tensor.output_nr
-
-
-def _before(node):
-    """What _source() said of the tensor that went into the node."""
-    source, number = node.next_functions[0]
-    return (None if source.name().endswith("AccumulateGrad") else source), number
-
-
-def _arrive_at(arrive, position, number, gradients):
-    arrive(position, gradients[number])
 
 
 def _first_tensor(value):

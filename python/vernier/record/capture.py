@@ -2,13 +2,13 @@
 
 import collections
 import itertools
+import sys
 import threading
-import types
 
 import torch
 
 from . import core
-from .backward import Backward
+from .backward import Backward, remove
 from .describe import Describer
 from .filters import Filter
 from .names import DROPOUTS
@@ -68,17 +68,25 @@ class ThreadState(threading.local):
 
 
 class ModuleCall:
-    """One call of one module, from its inputs to the gradients of its inputs. Filled in by the core."""
+    """One call of one module, from its inputs to the gradients of its inputs."""
 
-    name = module_name = number = epoch = backward_name = parent = stack = None
-    kept = rerouted = changes_inputs = False
-    began = recorded = False  # its backward: is going on, was recorded before
-    over = False  # its backward is not to be recorded
-    inputs = False  # gradients flow to some
-    sources = passed = ()  # see backward.py
-    node = None  # that the only input went through
-    num_outputs = 0
-    arrived = None  # {position of an output: its gradient}
+    parent = stack = None
+    is_kept = False
+    is_over = False  # its backward is not to be recorded
+    has_begun = is_recorded = False  # its backward: is going on, was recorded before
+    has_inputs = False  # gradients flow to some
+    rerouted = False  # and are looked for where they flow on to, not at our node
+    sources = passed = ()  # of the inputs: (node, which of its outputs), and (what was handed on, its version)
+    arrived = ()  # gradients of the outputs
+
+    def __init__(self, module_name, number, epoch):
+        self.module_name, self.epoch = module_name, epoch
+        self.name = f"{module_name}.forward.{number}"
+        self.backward_name = f"{module_name}.backward.{number}"
+
+    def let_go(self):
+        """Of the graph."""
+        self.sources = self.passed = ()
 
 
 class Capture:
@@ -95,7 +103,8 @@ class Capture:
             new_stack=Stacks(recorder.stack).new,
             cut=cut,
             keep_tensors=keep_tensors,
-            stores=config.stores_all,
+            every_tensor=config.stores_all or config.identity is True,
+            identity=config.with_identity,
         )
         functions = self.describer.functions
         self._stack, self._parent, self._num_puts = functions.stack, functions.parent, functions.num_puts
@@ -120,21 +129,7 @@ class Capture:
             self.put = self._note
         elif not self.tensor_list:
             self.put = functions.put
-        self._enter, self._leave, self._abandon = functions.enter, functions.leave, functions.abandon
-        functions.modules(self, self._module_settings(functions.put))
         self.begin_step()
-
-    def _module_settings(self, own_put):
-        """What src/front/module_calls.cc wants to know."""
-        return types.SimpleNamespace(
-            call_class=ModuleCall,
-            no_torch_function=no_torch_function,
-            is_grad_enabled=torch.is_grad_enabled,
-            as_tuple=_as_tuple,
-            own_put=own_put,
-            **self.describer.known_of_torch(),
-            **self.backward.settings(),
-        )
 
     def begin_step(self):
         self.epoch = getattr(self, "epoch", -1) + 1
@@ -215,6 +210,8 @@ class Capture:
         elif family in _CHANGE_ARGUMENTS:
             self.put_changed_arguments(name, api, args, kwargs, stack)
         else:
+            # It gives nothing back: what it did is to the tensor.
+            result = args[0] if api == "__setitem__" else result
             self.put_output(name, result, core.FINISH, None if self.forward_input else stack)
 
     def _parent_of_forward(self, stack):
@@ -248,14 +245,98 @@ class Capture:
     # -- one module call
 
     def call_module(self, module, module_name, original, args, kwargs):
-        call, args = self._enter(module, module_name, args, kwargs)
+        """Calls the module and records it, as call_api() does."""
+        call = ModuleCall(module_name, next(self.counters[module_name]), self.epoch)
+        args = self.quietly(self._enter, call, module, args, kwargs)
+        local = self.local
+        local.modules.append(call.name)
+        if call.stack is not None:
+            local.boundaries.append((sys._getframe(), call.stack))
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
+            self._take_off(call)
             # Checkpointing may have what it wants: then the record has no output.
-            self._abandon(call, module, type(error).__name__ == "_StopRecomputationError")
+            self.quietly(self._abandon, call, module, type(error).__name__ == "_StopRecomputationError")
             raise
-        return self._leave(call, module, result)
+        self._take_off(call)
+        return self.quietly(self._leave, call, module, result)
+
+    def _take_off(self, call):
+        local = self.local
+        remove(local.modules, call.name)
+        if call.stack is not None and local.boundaries[-1][1] is call.stack:
+            local.boundaries.pop()
+
+    def is_over(self, call):
+        return call.is_over or call.epoch != self.epoch
+
+    def _enter(self, call, module, args, kwargs):
+        """The arguments to hand on."""
+        try:
+            self._put_module_inputs(call, args, kwargs)
+        except Exception as error:
+            self.failed(error)
+        if self.takes_backward and torch.is_grad_enabled():
+            try:
+                return self.backward.watch_inputs(call, module, args)
+            except Exception as error:
+                self.failed(error)
+        return args
+
+    def _put_module_inputs(self, call, args, kwargs):
+        local, name = self.local, call.name
+        call.is_kept = self.filter.passes_modules or self.filter.begin_module(name)
+        call.parent = self.running_module()
+        if not call.is_kept:
+            return
+        if self.with_stacks:
+            call.stack = self._stack(*local.boundaries[-1], 4)  # without our own frames
+            if not self.takes_forward:
+                self.note_stack(name, call.stack)
+        if self.forward_input:
+            self.put(name, call.stack, 0, "input_args", args, "input_kwargs", kwargs)
+
+    def _leave(self, call, module, result):
+        """The result to hand on."""
+        is_over = self.is_over(call)
+        if not is_over:
+            try:
+                self._put_module_output(call, module, result)
+            except Exception as error:
+                self.failed(error)
+        if is_over or not torch.is_grad_enabled():
+            call.let_go()
+            return result
+        try:
+            if self.takes_backward:
+                result = self.backward.watch_outputs(call, result)
+            if self.parameter_gradients and module._parameters:
+                self.backward.watch_parameters(call.module_name, module)
+        except Exception as error:
+            self.failed(error)
+        return result
+
+    def _abandon(self, call, module, wants_record):
+        call.let_go()
+        if self.is_over(call):
+            return
+        if wants_record:
+            self._put_module_output(call, module, None)
+        else:
+            self.filter.end_module(call.name)
+
+    def _put_module_output(self, call, module, result):
+        name = call.name
+        if call.is_kept and self.forward_output:
+            stack = None if self.forward_input else call.stack
+            flags = core.FINISH | core.MOVE_TO_END
+            self.put(name, stack, flags, "output", _as_tuple(result), "parameters", _own_parameters(module))
+        elif call.is_kept and self.forward_input:
+            self.put(name, None, core.FINISH)
+        self.filter.end_module(name)
+        if self.with_construct:
+            self.note_parent(name, call.parent)
 
     # -- puts
 
@@ -319,6 +400,16 @@ class Capture:
             return None
         finally:
             local.depth = depth
+
+
+def _own_parameters(module):
+    """One that goes by two names counts once."""
+    found, seen = {}, {id(None)}
+    for name, parameter in module._parameters.items():
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            found[name] = parameter
+    return found
 
 
 def _as_tuple(result):

@@ -4,8 +4,8 @@ import functools
 
 import torch.distributed as dist
 
-from .interpose import CodeSwap
 from .names import FAMILIES
+from .swaps import Swap, calling, function_swaps
 
 
 class Collectives:
@@ -22,12 +22,12 @@ class Collectives:
         for api in sorted(FAMILIES["Distributed"]):
             function = getattr(dist, api, None) or getattr(dist.distributed_c10d, api, None)
             if function is not None and hasattr(function, "__code__"):
-                found.append(CodeSwap(function, functools.partial(self._call, api)))
+                found += function_swaps(function, functools.partial(self._call, api))
         work = getattr(dist, "Work", None) or getattr(
             dist._distributed_c10d if hasattr(dist, "_distributed_c10d") else dist, "_Work", None
         )
         if work is not None:
-            found.append(WaitWrap(work, self._waited))
+            found.append(Swap(work, "wait", calling(self._wait)))
         return found
 
     def _call(self, api, original, args, kwargs):
@@ -43,6 +43,11 @@ class Collectives:
             pending = Pending(capture.local.last_name, api, args, kwargs, len(handles), capture.epoch)
             for handle in handles:
                 self._pending[id(handle)] = (handle, pending)
+        return result
+
+    def _wait(self, original, args, kwargs):
+        result = original(*args, **kwargs)
+        self._waited(args[0])
         return result
 
     def _waited(self, handle):
@@ -65,25 +70,3 @@ class Pending:
     def __init__(self, name, api, args, kwargs, num_left, epoch):
         self.name, self.api, self.args, self.kwargs = name, api, args, kwargs
         self.num_left, self.epoch = num_left, epoch
-
-
-class WaitWrap:
-    """The class of handles, while recording: the handles themselves take no attributes."""
-
-    def __init__(self, work, waited):
-        self._work = work
-        self._original = original = work.wait
-
-        @functools.wraps(original)
-        def wait(handle, *args, **kwargs):
-            result = original(handle, *args, **kwargs)
-            waited(handle)
-            return result
-
-        self._wrapped = wait
-
-    def on(self):
-        self._work.wait = self._wrapped
-
-    def off(self):
-        self._work.wait = self._original

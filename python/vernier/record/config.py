@@ -152,13 +152,14 @@ TOP = (
     Key("level", "L1", one_of(*LEVELS), '"L1"', "L0 modules, L1 APIs, mix both, L2 every dispatched aten operator, debug only `save()`"),
     Key("async_dump", False, boolean, "false", "keep statistics on the device until `stop()`"),
     Key("dump_enable", None, boolean, "absent", "when present, the file is read again as it changes, and this switches recording on and off"),
-    Key("extra_info", True, boolean, "true", "false: no stack.json and no construct.json"),
+    Key("extra_info", True, boolean, "true", "false: no stack.json, no construct.json and, unless asked for, no identity.jsonl"),
     Key("precision", "low", one_of("low", "high"), '"low"', "high: Mean and Norm in double, and for integers and float64 as well"),
     Key("risk_level", "FOCUS", one_of(*RISK_LEVELS), '"FOCUS"', "ALL: every API; FOCUS: not shape and creation calls; CORE: matrix products, convolutions, norms, ..."),
     Key("custom_op_namespaces", ["_C_ascend"], strings, '["_C_ascend"]', "namespaces under torch.ops that are recorded at L1 as well"),
     Key("custom_wrap_ops", {}, functions, "{}", 'functions to record at L1 as well: `{"package.module": ["function"]}`; a module that cannot be imported yet is tried again at each `start()`'),
     Key("overwrite", True, boolean, "true", "false: refuse to record into a step/rank folder that exists; true: replace it, with a warning"),
     Key("dedup", True, boolean, "true", "equal tensors of a step are stored once; later names refer to the first file"),
+    Key("identity", None, boolean, "absent", "which tensors are the same memory, in identity.jsonl. absent: every tensor with task tensor, else Parameters and tensors of more than 1024 elements; true: every tensor; false: no such file"),
     Key("staging_bytes", 2**30, integer(2**20), "1 GiB", "memory for tensors on their way to disk; the model waits when it is full"),
     Key("min_free_space", -1, integer(0, extra=(-1,)), "5 GiB or 5 % of the disk", "free bytes to leave; recording stops there, what is written stays valid"),
 )
@@ -231,6 +232,12 @@ class Config:
     def stores_all(self):
         """Whether every tensor gets a file."""
         return self.task in ("tensor", "overflow_check")
+
+    @property
+    def with_identity(self):
+        """Not where single values or only some calls are recorded."""
+        wanted = self.extra_info if self.identity is None else self.identity
+        return wanted and self.level != "debug" and self.task in ("statistics", "tensor") and not self.bench_path
 
     def takes(self, word):
         """Whether ``data_mode`` asks for "forward", "backward", "input" or "output"."""

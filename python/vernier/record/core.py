@@ -1,20 +1,27 @@
-"""The recorder of libvernier by ctypes: what hooks hand over goes through here and nowhere else."""
+"""The recorder of libvernier by ctypes and by its extension module: what hooks hand over goes through here only."""
 
 import collections
 import ctypes
+import functools
+import importlib.util
 import json
 import os
+import sysconfig
 from array import array
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, py_object
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 
 from .. import _native
+from .errors import RecordError
 
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, NO_STATISTICS, COPY_FOLLOWS = 1, 2, 4, 8, 16, 32, 64
-ARRAY = 256
+ARRAY, PARAMETER, PLACED = 256, 512, 1024
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 NOT_FINITE, STOPPED = 1, 2
 # Only of Functions.put: store every tensor; they may have been written to in a way that moves no version.
 STORE_ALL, CHANGED = 1 << 16, 1 << 17
+# Only of Functions.tensor: a copy that was made to be read.
+IS_COPY = 1 << 16
 
 
 class Totals(ctypes.Structure):
@@ -40,6 +47,7 @@ _CALLS = {
     "VnRecorderMove": (c_void_p, c_char_p, c_char_p),
     "VnRecorderPut": _PUT,
     "VnRecorderNote": (c_void_p, c_char_p, c_size_t, c_int64),
+    "VnRecorderState": (c_void_p, c_char_p, c_size_t),
     "VnRecorderStack": (c_void_p, c_int64, c_char_p, c_size_t),
     "VnRecorderDescribe": (
         c_void_p,
@@ -70,12 +78,23 @@ def _bind(library):
 
 
 _free = _bind(_native.lib)
-_held_library = ctypes.PyDLL(_native.lib._name)
-_held = _bind(_held_library)
-_held_library.VnRecorderPython.restype, _held_library.VnRecorderPython.argtypes = py_object, (c_void_p, py_object)
+_held = _bind(ctypes.PyDLL(_native.lib._name))
 _native.lib.VnDtypeCode.restype, _native.lib.VnDtypeCode.argtypes = c_int64, (c_char_p,)
 _native.lib.VnCudaDtypes.restype, _native.lib.VnCudaDtypes.argtypes = c_uint64, ()
 _native.lib.VnCloseRecorder.restype, _native.lib.VnCloseRecorder.argtypes = None, (c_void_p,)
+
+
+@functools.lru_cache(maxsize=None)
+def _front():
+    """The extension module of the same build as the library, which lies beside it."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        text = "recording needs a Python with the global interpreter lock; this is a free-threaded build without it"
+        raise RecordError(RecordError.USAGE, text)
+    path = Path(_native.lib._name).with_name("_front.abi3.so")
+    spec = importlib.util.spec_from_file_location("vernier._front", path)
+    front = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(front)
+    return front
 
 
 def dtype_code(name):
@@ -93,18 +112,17 @@ def words(numbers, flags=0):
 class Functions(
     collections.namedtuple(
         "Functions",
-        "put num_puts parent text fields tensor mark forget stack modules enter leave abandon watch_output "
-        "outputs_arrived inputs_done close",
+        "put num_puts parent text fields tensor mark forget stack close",
     )
 ):
-    """What is called while the model runs: made in C, see src/front/functions.h."""
+    """What is called while the model runs: made in C, see src/front/functions.cc."""
 
 
 class Recorder:
     """One per recording; calls may come from any thread."""
 
     def __init__(self, **options):
-        pointer = c_void_p()
+        self._front, pointer = _front(), c_void_p()
         self._check(_free["VnRecorderOpen"](json.dumps(options).encode(), byref(pointer)))
         self._pointer = pointer.value
         self._functions = None
@@ -112,11 +130,7 @@ class Recorder:
     def functions(self, settings):
         """``settings`` has the attributes that src/front/describer.cc reads; see describe.py."""
         settings.fail = self._check
-        try:
-            found = _held_library.VnRecorderPython(self._pointer, settings)
-        except ValueError:  # NULL, and no exception
-            raise RuntimeError("recording needs CPython, with its C functions visible to libraries") from None
-        self._functions = Functions(*found)
+        self._functions = Functions(*self._front.functions(self._pointer, settings))
         return self._functions
 
     @staticmethod
@@ -158,6 +172,11 @@ class Recorder:
     def stack(self, number, frames):
         text = json.dumps(frames).encode()
         self._check(_free["VnRecorderStack"](self._pointer, number, text, len(text)))
+
+    def state(self, **members):
+        """What holds for the whole step."""
+        text = json.dumps(members, separators=(",", ":")).encode()
+        self._check(_free["VnRecorderState"](self._pointer, text, len(text)))
 
     def describe(self, stem, words):
         """The descriptor of one tensor, as compact json."""

@@ -312,6 +312,10 @@ class Service:
             stack=config.extra_info and not is_debug,
             construct=config.extra_info and not is_debug,
         )
+        if config.with_identity:
+            from . import state
+
+            self._recorder.state(rng=state.random_numbers(whole=config.stores_all))
         self._folder = folder
 
     def _make_way(self, folder):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import operator
 import sys
 import types
 import zlib
@@ -10,7 +9,7 @@ from array import array
 
 import torch
 
-from . import core
+from . import core, state
 
 _quote = json.dumps
 _TENSOR_MARK = "\x01"
@@ -33,6 +32,7 @@ _ITEM_BYTES = {code: torch.empty((), dtype=dtype).element_size() for dtype, code
 _DTYPES = {dtype: (code, _ITEM_BYTES[code], dtype.is_complex) for dtype, code in _DTYPE_CODES.items()}
 # Measuring fewer elements again costs less than finding out that they are the same as before.
 _MARKED_ELEMENTS = 1024
+_graph_task = getattr(torch._C, "_current_graph_task_id", None)
 _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 
 
@@ -55,8 +55,12 @@ class Describer:
     Numbers, texts, containers and plain tensors are described by the core. It asks here about everything else.
     """
 
-    def __init__(self, recorder, *, device_stage, new_stack, cut=None, keep_tensors=False, stores=False):
+    def __init__(
+        self, recorder, *, device_stage, new_stack, cut=None, keep_tensors=False, every_tensor=False, identity=False
+    ):
+        """``every_tensor``: small ones too are told apart by their storages."""
         self._device_stage = device_stage
+        self.identity = identity
         self._cut = cut
         self._keep_tensors = keep_tensors  # of each put, in values.tensors
         self._by_type = {
@@ -86,23 +90,27 @@ class Describer:
                 quote=_quote,
                 cuda_dtypes=device_stage.cuda_dtypes,
                 raw_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None),
-                marked_elements=0 if stores else _MARKED_ELEMENTS,
-                **self.known_of_torch(),
+                marked_elements=0 if every_tensor else _MARKED_ELEMENTS,
+                identity=identity,
+                state=(lambda: recorder.state(autocast=state.autocast())) if identity else None,
+                graph_task=_graph_task if identity else None,
+                is_grad_enabled=torch.is_grad_enabled,
+                parameter_type=torch.nn.Parameter,
+                tensor_types=tuple(_PLAIN_TENSORS),
+                dtypes=_DTYPES,
+                strided=torch.strided,
                 is_neg=torch.Tensor.is_neg,
                 is_conj=torch.Tensor.is_conj,
                 data_ptr=torch.Tensor.data_ptr,
                 stride=torch.Tensor.stride,
                 get_device=torch.Tensor.get_device,
                 storage_of=_storage_of,
-                weak_ref=operator.methodcaller("_weak_ref"),
+                storage_offset=torch.Tensor.storage_offset,
+                weak_ref=type(_storage_of(torch.empty(0)))._weak_ref,
                 free_weak_ref=torch.UntypedStorage._free_weak_ref,
             )
         )
         self.text = self.functions.text
-
-    @staticmethod
-    def known_of_torch():
-        return {"tensor_types": tuple(_PLAIN_TENSORS), "dtypes": _DTYPES, "strided": torch.strided}
 
     @staticmethod
     def code(dtype):
@@ -177,7 +185,7 @@ class Describer:
         """One that is to be read conjugated or negated."""
         plain = tensor.detach().resolve_conj().resolve_neg()
         values.keep.append(plain)
-        return self.host_tensor(plain, values, core.REQUIRES_GRAD if tensor.requires_grad else 0)
+        return self.host_tensor(plain, values, _flags(tensor) | core.IS_COPY)
 
     def host_tensor(self, tensor, values, flags=-1):
         """A plain tensor; ``flags`` is -1 or whether it requires a gradient."""
@@ -198,8 +206,7 @@ class Describer:
             plain = tensor.detach().as_subclass(torch.Tensor)
             if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
                 values.keep.append(plain)
-                flags = core.REQUIRES_GRAD if tensor.requires_grad else 0
-                text = self.host_tensor(plain, values, flags)
+                text = self.host_tensor(plain, values, _flags(tensor))
                 return text + _extras(name, tensor) if text == _TENSOR_MARK else text
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
         if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:
@@ -227,7 +234,7 @@ class Describer:
         except (RuntimeError, TypeError):  # nested or symbolic: the sizes are not numbers
             shape = []
         dtype = _DTYPE_CODES.get(tensor.dtype, -1)
-        flags = core.NO_DATA | (core.REQUIRES_GRAD if tensor.requires_grad else 0)
+        flags = core.NO_DATA | _flags(tensor)
         values.words += (0, 0, 0, dtype, flags, len(shape), *shape, *([0] * len(shape)))
         return _TENSOR_MARK + _extras(type_name(tensor), tensor)
 
@@ -252,6 +259,11 @@ class Describer:
         values.words += (address, 0, 0, code, core.ARRAY, plain.ndim, *plain.shape, *strides)
         values.num_bytes += plain.nbytes
         return _TENSOR_MARK + extras
+
+
+def _flags(tensor):
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    return (core.REQUIRES_GRAD if tensor.requires_grad else 0) | (core.PARAMETER if is_parameter else 0)
 
 
 def _extras(name, tensor):

@@ -37,14 +37,21 @@ class DeviceStage:
         slot = self._next_slot
         self._next_slot += 1
         flags = core.DEFERRED | (core.REQUIRES_GRAD if tensor.requires_grad else 0)
+        if type(tensor) is torch.nn.Parameter:
+            flags |= core.PARAMETER
         code = describer.code(tensor.dtype)
         shape, strides = tuple(tensor.shape), tensor.stride()
         tensor = tensor.detach()
+        mark, place = (0, 0), ()
+        if describer.identity or not self._copies:
+            mark = describer.functions.mark(tensor, values.changed)
+        if describer.identity and mark[0]:
+            flags |= core.PLACED
+            place = (tensor.storage_offset(),)
         if self._copies:
             flags |= core.COPY_FOLLOWS
             self._copy(slot, tensor)
         else:
-            mark = describer.functions.mark(tensor, values.changed)
             key = (*mark, tensor.data_ptr(), shape, strides, tensor.dtype) if mark[0] else None
             numbers = self._known.get(key)
             if numbers is None:
@@ -52,7 +59,7 @@ class DeviceStage:
                 if key is not None:
                     self._known[key] = numbers
             self._waiting.append((slot, numbers))
-        values.words += (slot, 0, 0, code, flags, len(shape), *shape, *strides)
+        values.words += (slot, *mark, code, flags, len(shape), *shape, *strides, *place)
         # Only after this put: until then the core does not know the slot.
         values.drain = len(self._waiting) >= _MANY_SLOTS or self._copying_bytes > _COPY_BYTES
         return "\x01"

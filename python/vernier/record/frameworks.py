@@ -4,7 +4,7 @@ import functools
 import sys
 import types
 
-from .interpose import CodeSwap
+from .swaps import function_swaps
 
 _TRITON = (("triton.runtime.jit", "JITFunction"), ("triton.runtime.autotuner", "Autotuner"))
 _LAUNCH_SETTINGS = ("grid", "warmup")  # how to launch, not what the kernel works on
@@ -15,7 +15,7 @@ class Frameworks:
     def __init__(self, capture, with_apis):
         self._capture = capture
         self._with_apis = with_apis
-        self._known = {}  # function -> its swap
+        self._known = {}  # function -> its swaps
 
     def swaps(self):
         """What to intercept now: asked at each start, because programs import when they need something."""
@@ -23,18 +23,18 @@ class Frameworks:
         if self._with_apis:
             for module, name in _TRITON:
                 kernel_class = getattr(sys.modules.get(module), name, None)
-                found.append(self._swap(getattr(kernel_class, "run", None), self._launch))
+                found += self._swaps(getattr(kernel_class, "run", None), self._launch)
         schedules = sys.modules.get(_MEGATRON)
         for name in ("forward_step", "backward_step"):
             handler = functools.partial(self._micro_step, name)
-            found.append(self._swap(getattr(schedules, name, None), handler))
-        return [swap for swap in found if swap is not None]
+            found += self._swaps(getattr(schedules, name, None), handler)
+        return found
 
-    def _swap(self, function, handler):
+    def _swaps(self, function, handler):
         if not isinstance(function, types.FunctionType):
-            return None
+            return []
         if function not in self._known:
-            self._known[function] = CodeSwap(function, handler)
+            self._known[function] = function_swaps(function, handler)
         return self._known[function]
 
     def _launch(self, original, args, kwargs):

@@ -9,6 +9,8 @@ import types
 
 import torch
 
+from .swaps import Swap
+
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _ENCODER = torch.nn.TransformerEncoderLayer
 
@@ -19,16 +21,11 @@ class HeadChecks:
     def __init__(self, mode, is_seen):
         self._mode = mode
         self._is_seen = is_seen
-        self._originals = {name: getattr(torch.overrides, name) for name in CHECKS}
         self._looks_at_hooks = _mentions(_ENCODER.forward.__code__, "_forward_hooks")
 
-    def on(self):
-        for name, original in self._originals.items():
-            setattr(torch.overrides, name, self._answer(original))
-
-    def off(self):
-        for name, original in self._originals.items():
-            setattr(torch.overrides, name, original)
+    def swaps(self):
+        """Where torch has no such function, the model may leave a fused path while it is recorded."""
+        return [Swap(torch.overrides, name, self._answer) for name in CHECKS if hasattr(torch.overrides, name)]
 
     def _answer(self, original):
         def answer(*args):

@@ -8,19 +8,20 @@ what it knows of every class of modules. Nothing is attached to them, so they pi
 with hooks of its own has another `forward` from the beginning of a call until it comes to that, whose copies are plain.
 """
 
-import functools
-import itertools
 import sys
 import threading
 import types
 import weakref
+from functools import partial
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from . import swaps
 from .capture import no_torch_function
 from .head_checks import CHECKS, HeadChecks
 from .names import SILENT_OPERATORS
+from .swaps import CodeSwap, Swap, calling, function_swaps
 
 _push = torch.overrides._push_mode
 _pop = torch.overrides._pop_mode
@@ -114,124 +115,6 @@ def _never(*_):
     return False
 
 
-class CodeSwap:
-    """Sends the calls of a Python function to ``handler(original, args, kwargs)`` without replacing the function."""
-
-    def __init__(self, function, handler):
-        self.function = function
-        self._code = function.__code__
-        original = types.FunctionType(
-            self._code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-        )
-        original.__kwdefaults__ = function.__kwdefaults__
-        # Under a name in the function's own module: a constant that is no number or text is too much for torch.compile.
-        self._name = f"_vernier_{next(_numbers)}"
-        self._target = functools.partial(handler, original)
-        self._swapped = _trampoline(self._name, self._code)
-
-    def on(self):
-        self.function.__globals__[self._name] = self._target
-        self.function.__code__ = self._swapped
-
-    def off(self):
-        self.function.__code__ = self._code
-        self.function.__globals__.pop(self._name, None)
-
-
-_numbers = itertools.count()
-
-
-def _trampoline(target, like):
-    """A code object that calls ``target(args, kwargs)`` and has as many free variables as the one it stands for."""
-    num_free = len(like.co_freevars)
-    lines = ["def outer():"]
-    lines += [f"    v{i} = None" for i in range(num_free)]
-    lines += ["    def trampoline(*args, **kwargs):"]
-    lines += [f"        v{i}" for i in range(num_free)]
-    lines += [f"        return {target}(args, kwargs)", "    return trampoline"]
-    scope = {}
-    exec(compile("\n".join(lines), __file__, "exec"), scope)  # our own text, nothing from outside
-    return scope["outer"]().__code__.replace(co_freevars=like.co_freevars, co_name=like.co_name)
-
-
-class OperatorWraps:
-    """Tensor's operator methods: `x + y` is recorded as __add__, not as the add it ends in."""
-
-    def __init__(self, names, handler):
-        self._wrapped, self._before = {}, {}
-        for name in names:
-            original = getattr(torch.Tensor, name)
-            self._before[name] = torch.Tensor.__dict__.get(name)
-            self._wrapped[name] = self._wrap(original, handler, name)
-
-    @staticmethod
-    def _wrap(original, handler, name):
-        def operator(self, *others):
-            return handler(name, original, (self, *others), {})
-
-        return functools.wraps(original, assigned=("__name__", "__qualname__", "__doc__"), updated=())(operator)
-
-    def on(self):
-        for name, method in self._wrapped.items():
-            setattr(torch.Tensor, name, method)
-
-    def off(self):
-        for name, before in self._before.items():
-            if before is None:
-                delattr(torch.Tensor, name)
-            else:
-                setattr(torch.Tensor, name, before)
-
-
-class AttributeWrap:
-    """A function the user has registered, replaced in its module while recording."""
-
-    def __init__(self, owner, name, handler, prefix):
-        self._owner, self._name = owner, name
-        self._original = original = getattr(owner, name)
-
-        @functools.wraps(original, updated=())
-        def wrapped(*args, **kwargs):
-            return handler(prefix, name, original, args, kwargs)
-
-        self._wrapped = wrapped
-
-    def on(self):
-        setattr(self._owner, self._name, self._wrapped)
-
-    def off(self):
-        setattr(self._owner, self._name, self._original)
-
-
-class CallWrap:
-    """nn.Module.__call__ replaced: where it is no function of Python, or torch.compile would look through it."""
-
-    def __init__(self, function, handler):
-        self.function = function
-        bind = getattr(function, "__get__", None)
-
-        def original(module, /, *args, **kwargs):
-            return (bind(module, type(module)) if bind is not None else function)(*args, **kwargs)
-
-        def __call__(module, /, *args, **kwargs):
-            return handler(original, (module, *args), kwargs)
-
-        self._wrapped = __call__
-
-    def on(self):
-        torch.nn.Module.__call__ = self._wrapped
-
-    def off(self):
-        torch.nn.Module.__call__ = self.function
-
-
-def _module_calls(known, handler):
-    """``known`` where it still fits, else another one."""
-    function = torch.nn.Module.__dict__["__call__"]
-    kind = CodeSwap if isinstance(function, types.FunctionType) and not _compiles() else CallWrap
-    return known if type(known) is kind and known.function is function else kind(function, handler)
-
-
 def _compiles():
     """Whether the program uses torch.compile, which knows the function by its identity."""
     backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
@@ -244,24 +127,26 @@ class Interposer:
     def __init__(self, capture, level, tables, collectives=None, frameworks=None):
         self._capture = capture
         self._names = {}  # id of a module -> (weak reference, the beginning of its records' names)
-        self._swaps, self._operators, self._mode, self._dispatch = [], None, None, None
+        self._swaps, self._mode, self._dispatch = [], None, None
         self._with_modules = level in ("L0", "mix")
         self._module_swap = None
+        self._placed = []  # swaps, in the order in which they were made
         if level in ("L1", "mix"):
             self._mode = ApiMode(capture, tables)
-            self._operators = OperatorWraps(tables.operators + list(SILENT_OPERATORS), self._operator)
             for function, family, api in tables.python:
-                handler = functools.partial(self._python_function, family, api, f"{family}.{api}")
-                self._swaps.append(CodeSwap(function, handler))
+                handler = partial(self._python_function, family, api, f"{family}.{api}")
+                self._swaps += function_swaps(function, handler)
             if collectives is not None:
                 self._swaps += collectives.swaps()
+            for name in (*tables.operators, *SILENT_OPERATORS):
+                self._swaps.append(Swap(torch.Tensor, name, calling(partial(self._operator, name))))
         if level != "L2":
-            self._swaps.append(HeadChecks(self._mode, self._has_seen_parts))
+            self._swaps += HeadChecks(self._mode, self._has_seen_parts).swaps()
         if level == "L2":
             from .operators import OperatorMode
 
             self._dispatch = OperatorMode(capture)
-        self._frameworks, self._framework_swaps = frameworks, []
+        self._frameworks = frameworks
         self._thread = None
         self._is_on = False
         self._alone, self._custom = None, {}
@@ -286,14 +171,15 @@ class Interposer:
         self._is_on = True
         self._thread = threading.get_ident()
         self._capture.local.observed = True
-        if self._with_modules:
-            self._module_swap = _module_calls(self._module_swap, self._module_call)
-            self._module_swap.on()
-        self._framework_swaps = self._frameworks.swaps() if self._frameworks is not None else []
-        for swap in self._swaps + self._framework_swaps:
-            swap.on()
-        if self._operators is not None:
-            self._operators.on()
+        wanted = [self._swap_of_modules()] if self._with_modules else []
+        wanted += self._swaps + (self._frameworks.swaps() if self._frameworks is not None else [])
+        try:
+            for swap in wanted:
+                swap.on()
+                self._placed.append(swap)
+        except BaseException:
+            self._put_back()
+            raise
         if self._mode is not None:
             self._mode.is_off = False
             _push(self._mode)
@@ -301,52 +187,74 @@ class Interposer:
             self._dispatch.__enter__()
 
     def off(self):
-        self._is_on = False
         if self._dispatch is not None:
             self._dispatch.__exit__(None, None, None)
         if self._mode is not None and self._thread == threading.get_ident():
             self._mode.is_off = True
             _remove_mode(self._mode)
-        if self._operators is not None:
-            self._operators.off()
-        for swap in self._swaps + self._framework_swaps:
-            swap.off()
-        if self._module_swap is not None:
-            self._module_swap.off()
-        self._capture.local.observed = False
+        self._put_back()
+
+    def _put_back(self):
+        """The last one first: another may stand on it."""
+        while self._placed:
+            self._placed.pop().off()
+        self._is_on = self._capture.local.observed = False
 
     def only_module(self, module, name):
         """Nothing but this module is seen until everything_again()."""
         if id(module) in self._names or self._alone is not None:
             return
         self.off()
-        self._alone = (self._names, self._mode, self._operators, self._swaps, self._with_modules)
+        self._alone = (self._names, self._mode, self._swaps, self._with_modules)
         self._names = {id(module): (weakref.ref(module), name)}
-        self._mode, self._operators, self._swaps, self._with_modules = None, None, [], True
+        self._mode, self._swaps, self._with_modules = None, [], True
         self.on()
 
     def everything_again(self):
         if self._alone is None:
             return
         self.off()
-        self._names, self._mode, self._operators, self._swaps, self._with_modules = self._alone
+        self._names, self._mode, self._swaps, self._with_modules = self._alone
         self._alone = None
         self.on()
 
     def add_custom(self, module, api, prefix):
         """Records ``module.api`` too; its attribute is replaced while recording."""
         self.remove_custom(module, api)
-        self._custom[(id(module), api)] = wrap = AttributeWrap(module, api, self._custom_function, prefix)
-        self._swaps.append(wrap)
+        swap = Swap(module, api, calling(partial(self._custom_function, prefix, api)))
+        self._custom[(id(module), api)] = swap
+        self._swaps.append(swap)
         if self._is_on:
-            wrap.on()
+            swap.on()
+            self._placed.append(swap)
 
     def remove_custom(self, module, api):
-        wrap = self._custom.pop((id(module), api), None)
-        if wrap is not None:
-            self._swaps.remove(wrap)
-            if self._is_on:
-                wrap.off()
+        swap = self._custom.pop((id(module), api), None)
+        if swap is not None:
+            self._swaps.remove(swap)
+            if swap in self._placed:
+                self._placed.remove(swap)
+                swap.off()
+
+    def _swap_of_modules(self):
+        """nn.Module.__call__, by its code; not where it has none, nor where torch.compile would look through that."""
+        function = vars(torch.nn.Module)["__call__"]
+        if not isinstance(function, types.FunctionType) or _compiles() or not swaps.codes_can_be_exchanged():
+            return Swap(torch.nn.Module, "__call__", self._other_call)
+        if self._module_swap is None or self._module_swap.owner is not function:
+            self._module_swap = CodeSwap(function, self._module_call)
+        return self._module_swap
+
+    def _other_call(self, function):
+        bind = getattr(function, "__get__", None)
+
+        def original(module, /, *args, **kwargs):
+            return (bind(module, type(module)) if bind is not None else function)(*args, **kwargs)
+
+        def __call__(module, /, *args, **kwargs):
+            return self._module_call(original, (module, *args), kwargs)
+
+        return __call__
 
     # -- calls
 

@@ -1,15 +1,22 @@
 """Tensors in the arguments and results of modules, however deep in tuples, lists and dicts."""
 
+import operator
+
 import torch
+
+_LEAVES = {type(None), bool, int, float, str}
 
 
 def gradient_tensors(value, in_container=False):
     """Those that gradients flow to, in order. Not leaves in lists and dicts: parameters must stay what they are."""
-    if isinstance(value, torch.Tensor):  # nearly every output, and next to every argument
-        return [value] if _is_replaced(value, in_container) else []
+    if isinstance(value, torch.Tensor):
+        return [value] if is_replaced(value, in_container) else []
     found = []
-    for _, item in _items(value):
-        found += gradient_tensors(item, in_container or isinstance(value, (list, dict)))
+    if isinstance(value, (tuple, list, dict)):
+        in_container = in_container or not isinstance(value, tuple)
+        for item in value.values() if isinstance(value, dict) else value:
+            if type(item) not in _LEAVES:
+                found += gradient_tensors(item, in_container)
     return found
 
 
@@ -20,25 +27,19 @@ def replaced(value, replacements, in_container=False):
     and keep the new tensors: so does the reference.
     """
     if isinstance(value, torch.Tensor):
-        return next(replacements) if _is_replaced(value, in_container) else value
-    in_container = in_container or isinstance(value, (list, dict))
-    pairs = [(key, item, replaced(item, replacements, in_container)) for key, item in _items(value)]
-    changed = [(key, new) for key, item, new in pairs if new is not item]
-    if not changed:
-        return value
-    items = list(value) if isinstance(value, tuple) else value
-    for key, new in changed:
-        items[key] = new
-    if items is value:
-        return value
-    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return next(replacements) if is_replaced(value, in_container) else value
+    if isinstance(value, tuple):
+        items = [replaced(item, replacements, in_container) for item in value]
+        if all(map(operator.is_, items, value)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, (list, dict)):
+        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            new = replaced(item, replacements, True)
+            if new is not item:
+                value[key] = new
+    return value
 
 
-def _is_replaced(tensor, in_container):
+def is_replaced(tensor, in_container=False):
     return tensor.requires_grad and tensor.element_size() > 1 and not (in_container and tensor.is_leaf)
-
-
-def _items(value):
-    if isinstance(value, dict):
-        return list(value.items())
-    return list(enumerate(value)) if isinstance(value, (list, tuple)) else ()

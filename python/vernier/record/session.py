@@ -20,6 +20,7 @@ def make(config):
         precision=config.precision,
         tensors=config.stores_all,
         dedup=config.dedup,
+        identity=config.with_identity,
         staging_bytes=config.staging_bytes,
         min_free_bytes=config.min_free_space,
     )

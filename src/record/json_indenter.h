@@ -1,4 +1,5 @@
-// JSON as Python's json module writes it with indent=1: what dump.json and its neighbours are made of.
+// Compact JSON -> JSON as Python's json module writes it with indent=1, which dump.json and its neighbours
+// are.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +11,6 @@
 #include "vernier/result.h"
 
 namespace vernier {
-
-// A text in quotes, ASCII only. Bytes that are no UTF-8 become the surrogates that Python reads back as those
-// bytes.
-void AppendJsonString(std::string_view text, std::string& out);
-// "1.0", "1e-05", "NaN", "Infinity".
-void AppendJsonFloat(double value, std::string& out);
-void AppendInteger(std::int64_t value, std::string& out);
-// A new line, indented by `depth` blanks.
-inline void AppendLine(int depth, std::string& out) {
-  out += '\n';
-  out.append(static_cast<std::size_t>(depth), ' ');
-}
 
 // One step from a container to a value in it.
 struct PathPart {

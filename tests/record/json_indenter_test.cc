@@ -1,23 +1,9 @@
-#include "record/json_text.h"
-
-#include <cmath>
+#include "record/json_indenter.h"
 
 #include <gtest/gtest.h>
 
 namespace vernier {
 namespace {
-
-std::string Quoted(std::string_view text) {
-  std::string out;
-  AppendJsonString(text, out);
-  return out;
-}
-
-std::string Float(double value) {
-  std::string out;
-  AppendJsonFloat(value, out);
-  return out;
-}
 
 // Writes each tensor as <path|extras>.
 class Marker : public JsonIndenter::TensorWriter {
@@ -44,42 +30,24 @@ Result<std::string> Indented(std::string_view text, int depth = 0) {
   return out;
 }
 
-TEST(JsonText, QuotesAsPythonDoes) {
-  EXPECT_EQ(Quoted("plain"), "\"plain\"");
-  EXPECT_EQ(Quoted("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"");
-  EXPECT_EQ(Quoted("\n\r\t\b\f\x01\x7f"), "\"\\n\\r\\t\\b\\f\\u0001\\u007f\"");
-  EXPECT_EQ(Quoted("é€😀"), "\"\\u00e9\\u20ac\\ud83d\\ude00\"");
-  EXPECT_EQ(Quoted("x\xff"), "\"x\\udcff\"");  // as json.dumps(os.fsdecode(b"x\xff"))
-}
-
-TEST(JsonText, WritesFloatsAsPythonDoes) {
-  EXPECT_EQ(Float(1), "1.0");
-  EXPECT_EQ(Float(1e-5), "1e-05");
-  EXPECT_EQ(Float(3.0600612751156956e+32), "3.0600612751156956e+32");
-  EXPECT_EQ(Float(1.1531999f), "1.1531999111175537");
-  EXPECT_EQ(Float(-0.0), "-0.0");
-  EXPECT_EQ(Float(NAN), "NaN");
-  EXPECT_EQ(Float(-INFINITY), "-Infinity");
-}
-
-TEST(JsonText, IndentsByOneBlankALevel) {
+TEST(JsonIndenter, IndentsByOneBlankALevel) {
   EXPECT_EQ(*Indented(R"({"a":[1,{"b":null}],"c":{},"d":[]})"),
             "{\n \"a\": [\n  1,\n  {\n   \"b\": null\n  }\n ],\n \"c\": {},\n \"d\": []\n}");
   EXPECT_EQ(*Indented("[1]", 2), "[\n   1\n  ]");
 }
 
-TEST(JsonText, KeepsNumbersAndTextsAsTheyAreWritten) {
+TEST(JsonIndenter, KeepsNumbersAndTextsAsTheyAreWritten) {
   EXPECT_EQ(*Indented(R"([NaN,-Infinity,1e-05,1.50,"a , ] \" \u00e9",true])"),
             "[\n NaN,\n -Infinity,\n 1e-05,\n 1.50,\n \"a , ] \\\" \\u00e9\",\n true\n]");
   EXPECT_EQ(*Indented(" { \"\" : 1 , \"b\" : 2 } "), "{\n \"\": 1,\n \"b\": 2\n}");
 }
 
-TEST(JsonText, TellsTheWriterOfTensorsWhereTheyStand) {
+TEST(JsonIndenter, TellsTheWriterOfTensorsWhereTheyStand) {
   EXPECT_EQ(*Indented("[\x01,[7,\x01{\"type\":\"x\"}],{\"k\":\x01}]"),
             "[\n <0.|@1>,\n [\n  7,\n  <1.1.|{\"type\":\"x\"}@2>\n ],\n {\n  \"k\": <2.k.|@2>\n }\n]");
 }
 
-TEST(JsonText, RefusesWhatIsNoJson) {
+TEST(JsonIndenter, RefusesWhatIsNoJson) {
   for (const char* text : {"", "[1", "[1,]", "{\"a\"}", "{\"a\":}", "\"abc", "[1 2]", "{1:2}", "*"}) {
     EXPECT_FALSE(Indented(text)) << text;
   }

@@ -1,0 +1,94 @@
+// Where the records of one folder go. The recorder decides what belongs to a record, its place among the
+// others and when it is finished; a sink decides how that lies on the disk.
+//
+// A sink promises that
+// - a record it was given is there from then on, whatever becomes of the process; what it keeps in memory
+//   beside them (stacks, parents) follows with the next WriteBeside();
+// - a call that fails leaves what was written before as it was. The recorder stops then.
+// The recorder promises that
+// - calls come one at a time, from its own thread, but for Append(): that comes from the writer's thread as
+//   long as the writer is busy, and runs beside Store(), StoreAgain(), Drop(), AddStack(), SetParent() and
+//   WriteBeside();
+// - the jobs that Store() pushes to the writer have run before a record that names their elements comes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/entry.h"
+#include "record/staging_pool.h"
+#include "vernier/record.h"
+
+namespace vernier {
+
+class DiskFloor;
+class StackTable;
+class Writer;
+
+// What a sink may use of the recorder, which outlives it.
+struct SinkContext {
+  const RecorderOptions& options;
+  Writer& writer;
+  DiskFloor& floor;
+  const StackTable& stacks;
+  RecordTotals& totals;
+};
+
+// Which tensor of which record. A tensor on its own has a path only.
+struct Place {
+  std::string_view record, field, path;
+  bool whole = false;  // Entry::whole
+};
+
+// A copy of a tensor, in C order.
+struct Elements {
+  Dtype dtype{};
+  std::span<const std::int64_t> shape;
+  std::uint32_t crc32 = 0;
+  StagingPool::Buffer bytes;
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  // ---- records
+  // A finished record; `fields` are its content (entry.fields may be elsewhere by now). One that came before
+  // is replaced.
+  virtual Result<Done> Append(Entry& entry, std::span<const Field> fields) = 0;
+  // The fields of a record that was appended, so that it can be added to.
+  virtual Result<std::vector<Field>> Reopen(const Entry& entry) = 0;
+  // Puts all records into this order. REQUIRES, like all that follow: the writer is idle
+  virtual Result<Done> Arrange(std::span<Entry* const> entries) = 0;
+  // Recording pauses: everything is in files, nothing is locked. `complete`: false when records were lost, so
+  // that what they would have replaced must stay.
+  virtual Result<Done> Flush(bool complete) = 0;
+  virtual Result<Done> Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir) = 0;
+
+  // ---- elements of tensors; only when stores()
+  virtual bool stores() const = 0;
+  // Keeps them for `place`: as they are, or by what it knows to hold the same.
+  virtual Stored& Store(const Place& place, Elements elements) = 0;
+  // The same elements at another place.
+  virtual Stored& StoreAgain(const Place& place, Stored& known) = 0;
+  // One place fewer names them.
+  virtual void Drop(Stored& stored) = 0;
+  // What the description of a tensor calls them.
+  virtual std::string_view NameOf(const Stored& stored) const = 0;
+
+  // ---- beside the records. Names outlive the sink.
+  virtual void AddStack(std::string_view name, std::uint32_t stack) = 0;  // of StackTable
+  virtual void SetParent(std::string_view name, std::optional<std::string_view> parent,
+                         std::optional<std::int64_t> micro_step) = 0;
+  virtual Result<Done> WriteBeside() = 0;
+  // What holds for the whole step: autocast, random numbers, ... `state`: a compact JSON object. REQUIRES:
+  // the writer is idle
+  virtual void SetState(std::string_view state) = 0;
+};
+
+}  // namespace vernier
