@@ -64,6 +64,7 @@ Facts AllFacts() {
       {"vernier", kVersion},
       {"build", fmt::format("{}, {}", kBuildType, kCompiler)},
       {"instruction set", std::string(ActiveTargetName())},
+      {"also possible", fmt::format("{}", fmt::join(TargetNames(), " "))},
       {"cpu", CpuModel()},
       {"cores", std::to_string(NumThreads(0))},
       {"memory", MemoryText()},

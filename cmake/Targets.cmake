@@ -9,9 +9,13 @@ function(vernier_stage name)
   target_link_libraries(vernier_${name} PUBLIC ${ARG_DEPENDS} fmt::fmt-header-only PRIVATE ${ARG_LIBRARIES})
 endfunction()
 
-# A GoogleTest program from NAME.cc, called NAME unless TARGET says otherwise; DEPENDS are stages.
+# The tests with the label "threads", for a build with the thread sanitizer.
+add_custom_target(threaded_tests)
+
+# A GoogleTest program from NAME.cc, called NAME unless TARGET says otherwise; DEPENDS are stages. LABELS: "threads",
+# run with the thread sanitizer; "every_target", run once for each instruction set.
 function(vernier_test name)
-  cmake_parse_arguments(ARG "" "TARGET" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "TARGET" "DEPENDS;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TARGET)
     set(ARG_TARGET ${name})
   endif()
@@ -19,7 +23,11 @@ function(vernier_test name)
   list(TRANSFORM ARG_DEPENDS PREPEND vernier_)
   target_include_directories(${ARG_TARGET} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${ARG_TARGET} PRIVATE ${ARG_DEPENDS} ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${ARG_TARGET} DISCOVERY_TIMEOUT 60)
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threaded_tests ${ARG_TARGET})
+  endif()
+  string(REPLACE ";" "\\;" labels "${ARG_LABELS}")  # a list of one property
+  gtest_discover_tests(${ARG_TARGET} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${labels}")
 endfunction()
 
 # A libFuzzer program NAME_fuzz from NAME_fuzz.cc.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds every #include under src/ and cli/ against the map of CONTRIBUTING.md. Prints what may not be; exit status 1."""
+"""Holds every #include under src/ and cli/ against the map of CONTRIBUTING.md; prints those that may not be."""
 
 import re
 import sys
@@ -42,7 +42,7 @@ PYTHON = {"front"}
 
 
 def folder_of(path):
-    """"src/profiles/native/x.cc" -> "profiles/native"."""
+    """src/profiles/native/x.cc -> profiles/native."""
     parts = path.relative_to(ROOT).parts
     if parts[0] == "cli":
         return "cli"

@@ -214,7 +214,13 @@ def compare(request, *, keep_rows=False, on_log=None, on_progress=None):
     if on_progress is not None:
         hooks.on_progress = _OnProgress(lambda _, *numbers: on_progress(*numbers))
     found = Handle(lib.VnCloseOutcome)
-    call(lib.VnCompareRecordings, encode(json.dumps(request, ensure_ascii=False)), byref(hooks), found.out(), options=hooks)
+    call(
+        lib.VnCompareRecordings,
+        encode(json.dumps(request, ensure_ascii=False)),
+        byref(hooks),
+        found.out(),
+        options=hooks,
+    )
     return found
 
 

@@ -167,8 +167,8 @@ auto ProgressOf(const BatchHooks& hooks) -> typename ChunkQueue<Task>::OnProgres
 // One task on the calling thread, unless it is worth more.
 template <class Task>
 Result<typename Task::Output> RunOne(std::unique_ptr<Task> task, int num_threads) {
-  const auto threads = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(NumThreads(num_threads)), task->num_chunks()));
+  const auto threads = static_cast<int>(
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(NumThreads(num_threads)), task->num_chunks()));
   Result<typename Task::Output> output = Error{ErrorCode::kInternal, "", "nothing was measured"};
   ChunkQueue<Task> queue(
       1, [&](std::size_t) -> Result<std::unique_ptr<Task>> { return std::move(task); },

@@ -67,9 +67,8 @@ class ChunkQueue {
   bool TakeWork(Claim& claim) {
     std::unique_lock lock(queue_mutex_);
     // A task that another thread is opening may have chunks for us: one huge tensor is all the work there is.
-    opened_.wait(lock, [&] {
-      return !open_jobs_.empty() || next_task_ < num_tasks_ || num_opening_ == 0 || stops();
-    });
+    opened_.wait(
+        lock, [&] { return !open_jobs_.empty() || next_task_ < num_tasks_ || num_opening_ == 0 || stops(); });
     if (stops()) return false;
     claim.job = nullptr;
     if (!open_jobs_.empty()) {

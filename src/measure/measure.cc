@@ -78,6 +78,7 @@ double PairMeasures::Bias() const { return Mean(sum_diff, num_elements); }
 double PairMeasures::MeanUlp() const { return Mean(sum_ulp, num_elements); }
 
 std::string_view ActiveTargetName() { return internal::ActiveKernels().name; }
+std::vector<std::string_view> TargetNames() { return internal::AvailableTargets(); }
 
 Tolerance DefaultTolerance(Dtype target, Dtype golden) {
   const auto one = [](Dtype dtype) -> Tolerance {
