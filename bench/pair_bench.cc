@@ -37,13 +37,13 @@ struct Scenario {
 
 // clang-format off
 const Scenario kScenarios[] = {
-    {"float32, msprobe columns",              Dtype::kF32,  false, kMsprobeColumns, Relative::kMsprobeClassic},
+    {"float32, msprobe columns",              Dtype::kF32,  false, kMsprobeColumns, Relative::kStoredType},
     {"float32, native columns",               Dtype::kF32,  false, kNativeColumns,  Relative::kFloor},
-    {"bfloat16, msprobe columns",             Dtype::kBF16, false, kMsprobeColumns, Relative::kMsprobeClassic},
+    {"bfloat16, msprobe columns",             Dtype::kBF16, false, kMsprobeColumns, Relative::kStoredType},
     {"bfloat16, native columns",              Dtype::kBF16, false, kNativeColumns,  Relative::kFloor},
-    {"float16, msprobe columns",              Dtype::kF16,  false, kMsprobeColumns, Relative::kMsprobeClassic},
+    {"float16, msprobe columns",              Dtype::kF16,  false, kMsprobeColumns, Relative::kStoredType},
     {"float16, native columns",               Dtype::kF16,  false, kNativeColumns,  Relative::kFloor},
-    {"float32, one huge pair, msprobe columns", Dtype::kF32, true, kMsprobeColumns, Relative::kMsprobeClassic},
+    {"float32, one huge pair, msprobe columns", Dtype::kF32, true, kMsprobeColumns, Relative::kStoredType},
     {"float32, one huge pair, native columns",  Dtype::kF32, true, kNativeColumns,  Relative::kFloor},
 };
 // clang-format on

@@ -49,7 +49,7 @@ std::string Overview() {
 ExitCode UnknownCommand(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  const std::string_view guess = DidYouMean(name, names.data(), names.size());
+  const std::string_view guess = DidYouMean(name, names);
   return Complain(fmt::format("there is no command {}", Printable(name)),
                   guess.empty() ? "vernier --help" : fmt::format("did you mean vernier {}?", guess));
 }

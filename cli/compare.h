@@ -1,44 +1,31 @@
-// `vernier compare` is several commands under one name; see the table in compare.cc.
+// `vernier compare`: its options, under whose spelling they may come, and running what they ask for.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "cli/commands.h"
+#include "cli/log.h"
+#include "cli/options.h"
 #include "vernier/compare.h"
 
 namespace vernier {
 
-struct CompareProfile {
-  std::string_view name;
-  bool (*recognises)(const Args& args);
-  ExitCode (*run)(const Args& args);
-  std::string (*help)();
+// One option for every family of dumps; each may be given in msprobe's command lines too.
+struct CompareOption {
+  Option option;
+  std::string_view type, group;  // for the help page
+  Result<Done> (*take)(const std::string& text, CompareRequest& request);
 };
+std::span<const CompareOption> CompareOptions();
+// What was given of them.
+Result<Done> TakeCompareOptions(const ParsedOptions& parsed, CompareRequest& request);
 
-ExitCode RunNativeCompare(const Args& args);
-std::string HelpNativeCompare();
-
-// A row that outlives its dumps, for sorting and for the screen.
-struct KeptRow {
-  std::size_t position = 0;  // in report order
-  Status status = Status::kPass;
-  double severity = 0;  // larger is worse; comparable within one status
-  std::vector<Cell> cells;
+struct CompareRun {
+  bool quiet = false;
+  bool as_msprobe = false;  // the verdict is logged, and a finished run ends with 0
 };
-// Orders rows by status (fail, error, unmatched, pass), then by severity.
-bool IsWorse(const KeptRow& a, const KeptRow& b);
-
-// At most one screen: the rows, what was left out, the summary, what to look at first.
-struct CompareScreen {
-  std::vector<KeptRow> rows;   // to be shown, in this order
-  std::uint64_t num_rows = 0;  // there were
-  std::vector<KeptRow>
-      first_bad;  // the first in file order that failed or could not be judged, at most one of each
-  CompareSummary summary;
-  std::vector<std::string> written;  // names of the reports
-};
-std::string CompareScreenText(const CompareScreen& screen, std::size_t width, bool colour);
+ExitCode RunRequest(const CompareRequest& request, const CompareRun& run, Logger& logger);
 
 }  // namespace vernier

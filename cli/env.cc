@@ -3,13 +3,13 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include "cli/arguments.h"
 #include "cli/build_info.h"
 #include "cli/screen.h"
+#include "core/json_writer.h"
+#include "core/threads.h"
 #include "vernier/measure.h"
 
 namespace vernier {
@@ -65,7 +65,7 @@ Facts AllFacts() {
       {"build", fmt::format("{}, {}", kBuildType, kCompiler)},
       {"instruction set", std::string(ActiveTargetName())},
       {"cpu", CpuModel()},
-      {"cores", std::to_string(std::max(std::thread::hardware_concurrency(), 1u))},
+      {"cores", std::to_string(NumThreads(0))},
       {"memory", MemoryText()},
       {"system", SystemName()},
       {"kernel", KernelName()},
@@ -91,17 +91,15 @@ ExitCode RunEnv(const Args& args) {
     for (const auto& [name, value] : facts) Say(stdout, fmt::format("{:<16}{}\n", name, value));
     return ExitCode::kSame;
   }
-  std::vector<std::string> columns;
-  std::vector<Cell> cells;
+  std::string json = "{";
   for (const auto& [name, value] : facts) {
-    columns.push_back(name);
-    cells.emplace_back(value);
+    if (json.size() > 1) json += ", ";
+    AppendJsonString(name, json, JsonText::kUtf8);
+    json += ": ";
+    AppendJsonString(value, json, JsonText::kUtf8);
   }
-  Result<ReportFile> out = ReportFile::Create("-", "jsonl", columns);
-  if (!out) return Complain(out.error());
-  Result<Done> done = out->Write(cells, RowColour::kNone);
-  if (done) done = out->Finish();
-  return done ? ExitCode::kSame : Complain(done.error());
+  Say(stdout, json + "}\n");
+  return ExitCode::kSame;
 }
 
 }  // namespace vernier

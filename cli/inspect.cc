@@ -8,6 +8,8 @@
 #include "cli/interrupt.h"
 #include "cli/screen.h"
 #include "core/progress.h"
+#include "report/result_reports.h"
+#include "vernier/compare.h"
 #include "vernier/measure.h"
 #include "vernier/read.h"
 
@@ -30,8 +32,8 @@ struct InspectArgs {
   SpeedArgs speed;
 
   std::unique_ptr<CLI::App> Declare() {
-    auto app = NewApp("inspect", "List the tensors under each path: name, dtype, shape, bytes.", kExamples);
-    app->add_option("PATH", paths, "tensor file, checkpoint, folder, HDF5 file")
+    auto app = NewApp("inspect", "List the tensors under each path, or the rows of a recording.", kExamples);
+    app->add_option("PATH", paths, "tensor file, checkpoint, folder, HDF5 file; or one recording")
         ->type_name("...")
         ->required();
     app->add_option("--only", only, "only names that match this pattern of * ? and [...]")
@@ -70,7 +72,7 @@ struct InspectColumn {
   std::string_view key;
   When when;
   TableColumn::Cut cut;
-  Cell (*value)(const InspectRow& row);
+  Cell (*value)(const InspectRow& row, TextArena& arena);
 };
 
 template <class Value>
@@ -83,27 +85,28 @@ Cell Measured(const InspectRow& row, const Value& value) {
 }
 
 using R = const InspectRow&;
+using A = TextArena&;
 using T = const TensorInfo&;
 using S = const TensorStats&;
 using Cut = TableColumn::Cut;
 
 // clang-format off
 constexpr InspectColumn kColumns[] = {
-    {"name",  When::kAlways, Cut::kMiddle, [](R r) { return Cell(r.item.info().name); }},
-    {"file",  When::kOnFile, Cut::kMiddle, [](R r) { return Cell(r.item.dump->FileOf(r.item.index).string()); }},
-    {"dtype", When::kAlways, Cut::kNever,  [](R r) { return Known(r, [](T t) { return std::string(Name(t.dtype)); }); }},
-    {"shape", When::kAlways, Cut::kMiddle, [](R r) { return Known(r, [](T t) { return ShapeText(t.shape); }); }},
-    {"bytes", When::kAlways, Cut::kNever,  [](R r) { return Known(r, [](T t) { return t.num_bytes(); }); }},
-    {"min",   When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.Min(); }); }},
-    {"max",   When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.Max(); }); }},
-    {"mean",  When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.Mean(); }); }},
-    {"std",   When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.Std(); }); }},
-    {"norm",  When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.Norm(); }); }},
-    {"nan",   When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.num_nan; }); }},
-    {"inf",   When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.num_pos_inf + s.num_neg_inf; }); }},
-    {"zeros", When::kWithStats, Cut::kNever, [](R r) { return Measured(r, [](S s) { return s.num_zero; }); }},
-    {"crc32", When::kWithCrc, Cut::kNever, [](R r) { return Measured(r, [](S s) { return fmt::format("{:08x}", s.crc32); }); }},
-    {"error", When::kAlways, Cut::kEnd,    [](R r) { return r.error ? Cell(r.error->Message()) : Cell(); }},
+    {"name",  When::kAlways, Cut::kMiddle, [](R r, A) { return Cell(r.item.info().name); }},
+    {"file",  When::kOnFile, Cut::kMiddle, [](R r, A a) { return Cell(a.Keep(r.item.dump->FileOf(r.item.index).string())); }},
+    {"dtype", When::kAlways, Cut::kNever,  [](R r, A) { return Known(r, [](T t) { return Name(t.dtype); }); }},
+    {"shape", When::kAlways, Cut::kMiddle, [](R r, A a) { return Known(r, [&a](T t) { return a.Keep(ShapeText(t.shape)); }); }},
+    {"bytes", When::kAlways, Cut::kNever,  [](R r, A) { return Known(r, [](T t) { return t.num_bytes(); }); }},
+    {"min",   When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.Min(); }); }},
+    {"max",   When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.Max(); }); }},
+    {"mean",  When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.Mean(); }); }},
+    {"std",   When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.Std(); }); }},
+    {"norm",  When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.Norm(); }); }},
+    {"nan",   When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.num_nan; }); }},
+    {"inf",   When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.num_pos_inf + s.num_neg_inf; }); }},
+    {"zeros", When::kWithStats, Cut::kNever, [](R r, A) { return Measured(r, [](S s) { return s.num_zero; }); }},
+    {"crc32", When::kWithCrc, Cut::kNever, [](R r, A a) { return Measured(r, [&a](S s) { return a.Keep(fmt::format("{:08x}", s.crc32)); }); }},
+    {"error", When::kAlways, Cut::kEnd,    [](R r, A a) { return r.error ? Cell(a.Keep(r.error->Message())) : Cell(); }},
 };
 // clang-format on
 
@@ -116,11 +119,46 @@ std::vector<const InspectColumn*> ColumnsFor(const InspectArgs& args, bool on_sc
   return columns;
 }
 
-std::vector<Cell> CellsOf(const std::vector<const InspectColumn*>& columns, const InspectRow& row) {
-  std::vector<Cell> cells;
-  cells.reserve(columns.size());
-  for (const InspectColumn* column : columns) cells.push_back(column->value(row));
-  return cells;
+// The reports that were asked for, and whether one of them is standard output.
+struct Reports {
+  std::vector<OutputFile> files;
+  bool take_stdout = false;
+
+  static Result<Reports> Of(const InspectArgs& args) {
+    Reports reports;
+    const auto add = [&](const std::string& output, const std::string& format) -> Result<Done> {
+      VN_ASSIGN_OR_RETURN(OutputFile file, OutputFileOf(output, format));
+      reports.take_stdout = reports.take_stdout || file.path == "/dev/stdout";
+      reports.files.push_back(std::move(file));
+      return Done{};
+    };
+    for (const std::string& output : args.report.outputs) VN_RETURN_IF_ERROR(add(output, args.report.format));
+    const std::pair<bool, std::string> asked[] = {
+        {args.csv, "csv"}, {args.json, "json"}, {args.jsonl, "jsonl"}};
+    for (const auto& [wanted, format] : asked) {
+      if (wanted) VN_RETURN_IF_ERROR(add("-", format));
+    }
+    return reports;
+  }
+
+  Result<ResultReports> Create(const std::vector<std::string>& columns) const {
+    ResultReports::Options options;
+    options.files = files;
+    for (const std::string& column : columns) options.columns.push_back({column});
+    return ResultReports::Create(std::move(options));
+  }
+
+  void SayWritten(std::FILE* stream) const {
+    for (const OutputFile& file : files) {
+      if (file.path != "/dev/stdout") Say(stream, "wrote " + file.path.string() + "\n");
+    }
+  }
+};
+
+constexpr std::size_t kRowsOfABatch = 512;
+
+bool IsWanted(const InspectArgs& args, const std::string& name) {
+  return args.only.empty() || fnmatch(args.only.c_str(), name.c_str(), 0) == 0;
 }
 
 class Inspection {
@@ -129,17 +167,13 @@ class Inspection {
     Inspection inspection(args);
     inspection.report_columns_ = ColumnsFor(args, false);
     inspection.screen_columns_ = ColumnsFor(args, true);
+    inspection.pending_ = std::make_unique<ResultBatch>(inspection.report_columns_.size());
+    inspection.shown_ = std::make_unique<ResultBatch>(inspection.screen_columns_.size());
     std::vector<std::string> keys;
     for (const InspectColumn* column : inspection.report_columns_) keys.emplace_back(column->key);
-    VN_ASSIGN_OR_RETURN(inspection.reports_, CreateReports(args.report, keys));
-    constexpr std::string_view kFormats[] = {"csv", "json", "jsonl"};
-    const bool asked[] = {args.csv, args.json, args.jsonl};
-    for (std::size_t i = 0; i < std::size(kFormats); ++i) {
-      if (!asked[i]) continue;
-      VN_ASSIGN_OR_RETURN(ReportFile report, ReportFile::Create("-", std::string(kFormats[i]), keys));
-      inspection.reports_.push_back(std::move(report));
-    }
-    for (const ReportFile& report : inspection.reports_) inspection.stdout_is_taken_ |= report.is_stdout();
+    VN_ASSIGN_OR_RETURN(inspection.asked_, Reports::Of(args));
+    VN_ASSIGN_OR_RETURN(ResultReports reports, inspection.asked_.Create(keys));
+    inspection.reports_ = std::make_unique<ResultReports>(std::move(reports));
     return inspection;
   }
 
@@ -156,9 +190,7 @@ class Inspection {
     }
     for (const Dump& dump : dumps_) {
       for (std::size_t i = 0; i < dump.tensors().size(); ++i) {
-        const std::string& name = dump.tensors()[i].name;
-        if (args_->only.empty() || fnmatch(args_->only.c_str(), name.c_str(), 0) == 0)
-          items_.push_back({&dump, i});
+        if (IsWanted(*args_, dump.tensors()[i].name)) items_.push_back({&dump, i});
       }
     }
   }
@@ -193,13 +225,12 @@ class Inspection {
   }
 
   Result<Done> Finish() {
-    for (ReportFile& report : reports_) VN_RETURN_IF_ERROR(report.Finish());
-    std::FILE* stream = stdout_is_taken_ ? stderr : stdout;
-    if (!args_->speed.quiet && !stdout_is_taken_) Say(stream, TableTextOf());
-    if (!args_->speed.quiet && (!stdout_is_taken_ || any_error())) Say(stream, SummaryText());
-    for (const ReportFile& report : reports_) {
-      if (!report.is_stdout()) Say(stream, "wrote " + report.name() + "\n");
-    }
+    VN_RETURN_IF_ERROR(WritePending());
+    VN_RETURN_IF_ERROR(reports_->Finish());
+    std::FILE* stream = asked_.take_stdout ? stderr : stdout;
+    if (shows()) Say(stream, TableTextOf());
+    if (!args_->speed.quiet && (!asked_.take_stdout || any_error())) Say(stream, SummaryText());
+    asked_.SayWritten(stream);
     return Done{};
   }
 
@@ -213,32 +244,54 @@ class Inspection {
                            [](std::uint64_t sum, const Item& item) { return sum + item.info().num_bytes(); });
   }
 
+  bool shows() const { return !asked_.take_stdout && !args_->speed.quiet; }
+
   Result<Done> Add(const InspectRow& row) {
     num_errors_ += row.error != nullptr;
-    if (!reports_.empty()) {
-      const std::vector<Cell> cells = CellsOf(report_columns_, row);
-      const RowColour colour = row.error ? RowColour::kRed : RowColour::kNone;
-      for (ReportFile& report : reports_) VN_RETURN_IF_ERROR(report.Write(cells, colour));
-    }
-    if (!stdout_is_taken_ && !args_->speed.quiet) {
-      rows_.push_back({CellsOf(screen_columns_, row), row.error ? RowColour::kRed : RowColour::kNone});
-    }
+    if (shows()) AddTo(*shown_, screen_columns_, row);
+    if (asked_.files.empty()) return Done{};
+    AddTo(*pending_, report_columns_, row);
+    return pending_->rows.size() < kRowsOfABatch ? Result<Done>(Done{}) : WritePending();
+  }
+
+  Result<Done> WritePending() {
+    VN_RETURN_IF_ERROR(reports_->Render(*pending_));
+    VN_RETURN_IF_ERROR(reports_->Take(*pending_));
+    const std::uint64_t next = pending_->first_row + pending_->rows.size();
+    pending_ = std::make_unique<ResultBatch>(report_columns_.size());
+    pending_->first_row = next;
     return Done{};
   }
 
+  static void AddTo(ResultBatch& batch, const std::vector<const InspectColumn*>& columns,
+                    const InspectRow& row) {
+    for (const InspectColumn* column : columns) batch.rows.cells.push_back(column->value(row, batch.arena));
+    batch.rows.colours.push_back(row.error ? RowColour::kRed : RowColour::kNone);
+    batch.statuses.push_back(row.error ? Status::kError : Status::kPass);
+    batch.severities.push_back(0);
+  }
+
   std::string TableTextOf() {
-    if (rows_.empty()) return "";
+    if (shown_->rows.size() == 0) return "";
     std::vector<TableColumn> columns;
     for (const InspectColumn* column : screen_columns_)
       columns.push_back({std::string(column->key), column->cut});
-    if (num_errors_ == 0) {  // an empty column would only push the others together
-      columns.pop_back();
-      for (TableRow& row : rows_) row.cells.pop_back();
-    }
+    if (num_errors_ == 0) RemoveLastColumn(columns, shown_->rows);  // it would only push the others together
     TableOptions options;
     options.width = ScreenWidth(stdout);
     options.colour = UseColour(stdout);
-    return RenderTable(columns, rows_, options) + "\n";
+    return RenderTable(columns, shown_->rows, options) + "\n";
+  }
+
+  static void RemoveLastColumn(std::vector<TableColumn>& columns, RowBlock& rows) {
+    columns.pop_back();
+    RowBlock narrower(columns.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto cells = rows.row(i).first(columns.size());
+      narrower.cells.insert(narrower.cells.end(), cells.begin(), cells.end());
+    }
+    narrower.colours = std::move(rows.colours);
+    rows = std::move(narrower);
   }
 
   std::string SummaryText() const {
@@ -250,16 +303,58 @@ class Inspection {
 
   const InspectArgs* args_;
   std::vector<const InspectColumn*> report_columns_, screen_columns_;
-  std::vector<ReportFile> reports_;
-  bool stdout_is_taken_ = false;
+  Reports asked_;
+  std::unique_ptr<ResultReports> reports_;
   std::vector<Dump> dumps_;
   std::vector<Item> items_;
-  std::vector<TableRow> rows_;
-  std::uint64_t num_errors_ = 0;   // tensors
-  std::uint64_t num_missing_ = 0;  // paths
+  std::unique_ptr<ResultBatch> pending_, shown_;  // for the reports, for the screen
+  std::uint64_t num_errors_ = 0;                  // tensors
+  std::uint64_t num_missing_ = 0;                 // paths
 };
 
+// A recording: what it says of its rows.
+Result<ExitCode> InspectRecording(const InspectArgs& args, const Family& family) {
+  if (args.paths.size() > 1)
+    return Error{ErrorCode::kBadArgument, args.paths[1], "recordings are listed one at a time"};
+  VN_ASSIGN_OR_RETURN(const Listing listing, family.list(args.paths[0]));
+  ResultBatch batch(listing.columns.size());
+  std::vector<bool> used(listing.columns.size());
+  for (const KeptCells& row : listing.rows) {
+    const auto cells = row.cells();
+    if (!IsWanted(args, std::string(cells[1].text))) continue;
+    for (std::size_t i = 0; i < cells.size(); ++i) used[i] = used[i] || cells[i].kind != Cell::Kind::kNone;
+    batch.rows.cells.insert(batch.rows.cells.end(), cells.begin(), cells.end());
+    batch.rows.colours.push_back(RowColour::kNone);
+    batch.statuses.push_back(Status::kPass);
+    batch.severities.push_back(0);
+  }
+  VN_ASSIGN_OR_RETURN(const Reports asked, Reports::Of(args));
+  VN_ASSIGN_OR_RETURN(ResultReports reports, asked.Create(listing.columns));
+  VN_RETURN_IF_ERROR(reports.Render(batch));
+  VN_RETURN_IF_ERROR(reports.Take(batch));
+  VN_RETURN_IF_ERROR(reports.Finish());
+  std::FILE* stream = asked.take_stdout ? stderr : stdout;
+  if (!args.speed.quiet && !asked.take_stdout) {
+    std::vector<TableColumn> columns;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (used[i]) columns.push_back({listing.columns[i], i == 1 ? Cut::kMiddle : Cut::kNever});
+    }
+    RowBlock shown(columns.size());
+    for (std::size_t i = 0; i < batch.rows.cells.size(); ++i) {
+      if (used[i % used.size()]) shown.cells.push_back(batch.rows.cells[i]);
+    }
+    shown.colours = batch.rows.colours;
+    Say(stream, RenderTable(columns, shown, {ScreenWidth(stdout), UseColour(stdout), {}}) +
+                    fmt::format("\n{} rows\n", batch.rows.size()));
+  }
+  asked.SayWritten(stream);
+  return ExitCode::kSame;
+}
+
 Result<ExitCode> Inspect(const InspectArgs& args, Interrupt& interrupt) {
+  // What --stats asks for is in the files of a recording, which are tensors like others.
+  const Family* family = args.measures() ? nullptr : FamilyOf(args.paths[0]);
+  if (family != nullptr && family->list != nullptr) return InspectRecording(args, *family);
   VN_ASSIGN_OR_RETURN(Inspection inspection, Inspection::Create(args));
   inspection.Open();
   VN_RETURN_IF_ERROR(inspection.Run(interrupt));

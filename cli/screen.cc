@@ -47,8 +47,6 @@ ExitCode FlushScreen(ExitCode code) {
   return Complain("standard output: " + std::generic_category().message(failure));
 }
 
-bool IsClosedPipe(const Error& error) { return error.detail == std::generic_category().message(EPIPE); }
-
 bool UseColour(std::FILE* stream) {
   const char* no_colour = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");

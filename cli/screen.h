@@ -21,8 +21,6 @@ ExitCode Complain(const Error& error);
 // Writes out what is buffered. Gives kCannotTell instead of `code` when standard output took less than we
 // said; a reader that had enough (head, less) is no failure.
 ExitCode FlushScreen(ExitCode code);
-// True for the failure of writing to a pipe that nobody reads any more.
-bool IsClosedPipe(const Error& error);
 
 // On a terminal, unless NO_COLOR or TERM=dumb.
 bool UseColour(std::FILE* stream);

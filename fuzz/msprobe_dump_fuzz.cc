@@ -16,12 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Result<msprobe::Dump> dump = msprobe::Dump::FromFile(file, options);
     if (!dump) continue;
     for (std::size_t i = 0; i < dump->rows().size(); ++i) {
-      msprobe::TextArena arena;
+      TextArena arena;
       std::string text = dump->NameOf(i);
       const msprobe::Leaf leaf = dump->Read(dump->rows()[i], arena);
       text += leaf.dtype;
       text += leaf.shape;
-      for (const msprobe::Value& value : leaf.statistics) msprobe::AppendJsonValue(value, true, text);
+      for (const Cell& value : leaf.statistics) AppendText(value, text);
     }
   }
   return 0;

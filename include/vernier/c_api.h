@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 #define VN_API __attribute__((visibility("default")))
-#define VN_API_VERSION 1
+#define VN_API_VERSION 2
 
 typedef int32_t VnStatus;
 enum { VN_OK = 0, VN_FAILED = 1, VN_CANCELLED = 2 };
@@ -57,14 +57,11 @@ typedef struct VnTensor {
 /* NULL instead of a VnOptions means all defaults; VnInitOptions fills them in. Fields that a call has no use
  * for are ignored. */
 typedef struct VnOptions {
-  size_t struct_bytes;        /* sizeof(VnOptions) of the caller */
-  int32_t num_threads;        /* 0: one per core */
-  int32_t crc32;              /* of the bytes, for VnStats; nonzero: yes */
-  double rtol, atol;          /* negative: by dtype, as torch.testing.assert_close */
-  const char* match;          /* "exact", "fuzzy", "position"; NULL: "exact" */
-  const char* const* renames; /* OLD, NEW, OLD, NEW, ...: OLD in a target name becomes NEW before matching */
-  size_t num_renames;         /* pairs of them */
-  VnCancel* cancel;           /* may be NULL */
+  size_t struct_bytes; /* sizeof(VnOptions) of the caller */
+  int32_t num_threads; /* 0: one per core */
+  int32_t crc32;       /* of the bytes, for VnStats; nonzero: yes */
+  double rtol, atol;   /* negative: by dtype, as torch.testing.assert_close */
+  VnCancel* cancel;    /* may be NULL */
 } VnOptions;
 VN_API void VnInitOptions(VnOptions* options);
 
@@ -98,10 +95,27 @@ VN_API VnStatus VnStats(const VnTensor* tensor, const VnOptions* options, VnTabl
 VN_API VnStatus VnPair(const VnTensor* target, const VnTensor* golden, const VnOptions* options,
                        VnTable** row);
 
-/* Compares everything under two paths. `rows` has one row for each tensor, in the order of the report of
- * `vernier compare`; `summary` has one row: counts, coverage and the verdict. */
-VN_API VnStatus VnCompare(const char* target, const char* golden, const VnOptions* options, VnTable** rows,
-                          VnTable** summary);
+/* Compares everything under two paths. `request_json` is {"target": "...", "golden": "...", ...} with the
+ * members of CompareRequest in compare.h; what is left out has its default, an unknown key is an error.
+ * `hooks` may be NULL. Calls may run at once in any number of threads. */
+typedef struct VnCompareHooks {
+  size_t struct_bytes; /* sizeof(VnCompareHooks) of the caller */
+  VnCancel* cancel;    /* may be NULL */
+  void* context;       /* handed to the two functions below, which may be NULL; they come one at a time */
+  void (*on_log)(void* context, int32_t level,
+                 const char* line); /* level: 0 debug, 1 info, 2 warning, 3 error */
+  void (*on_progress)(void* context, uint64_t items_done, uint64_t num_items, uint64_t bytes_done,
+                      uint64_t num_bytes);
+  int32_t keep_rows; /* nonzero: VnOutcomeRows has them */
+} VnCompareHooks;
+typedef struct VnOutcome VnOutcome;
+VN_API VnStatus VnCompareRecordings(const char* request_json, const VnCompareHooks* hooks,
+                                    VnOutcome** outcome);
+/* What was found, as JSON: the members of CompareOutcome in compare.h. */
+VN_API const char* VnOutcomeJson(const VnOutcome* outcome);
+/* One row for each row of the reports, in their order; "verdict" is among the columns of every family. */
+VN_API const VnTable* VnOutcomeRows(const VnOutcome* outcome);
+VN_API void VnCloseOutcome(VnOutcome* outcome);
 
 /* The tensors under a path. */
 typedef struct VnDump VnDump;

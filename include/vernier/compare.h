@@ -1,84 +1,169 @@
-// compare: two Dumps -> a row for each of their tensors, and a summary. All stages in one call, with our own
-// columns.
+// compare: two paths -> what was found, and the reports. All stages in one call, for every family of dumps;
+// what a family does differently lives in its folder under src/profiles/.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "vernier/judge.h"
 #include "vernier/match.h"
-#include "vernier/measure.h"
-#include "vernier/read.h"
 #include "vernier/report.h"
 #include "vernier/result.h"
 
 namespace vernier {
 
-struct CompareOptions {
-  // What changes the answer.
+// What is asked for. A plain struct: ToJson() and CompareRequestFromJson() carry it to another process.
+struct CompareRequest {
+  std::string target, golden;  // files or folders
+  std::string family;          // "native", "msprobe"; empty: told by what is in them
+  // Matching.
+  MatchMode match = MatchMode::kExact;
+  std::vector<std::pair<std::string, std::string>> renames;  // {OLD, NEW}, see MatchOptions
+  std::string mapping;                                       // yaml: target name -> golden name
+  // Judging.
   double rtol = -1, atol = -1;  // negative: torch.testing.assert_close's for the dtypes of each pair
-  JudgeOptions judge;
+  bool check_dtype = false;     // different dtypes fail
+  bool strict = false;          // rows without a partner count as a difference
+  std::string rules;            // JSON: thresholds and messages of the user's own
+  // Reporting.
+  std::vector<std::string> outputs;  // files, or a folder; "-": standard output
+  std::string format;                // "csv", …; empty: by the ending of each file
+  std::vector<std::string> only;     // "failed", "error", "unmatched", "passed"; empty: all
+  std::string sort;                  // a column; empty: in the order of the recording
+  std::optional<std::size_t> top;    // rows on the screen; none: as many as the family shows
+  // What only one family knows, by the names in its table.
+  std::map<std::string, std::string> options;
   // What only changes the speed.
   int num_threads = 0;  // 0: one per core
 };
 
-// One tensor of either side. What it points to lives during the call of the sink only.
-struct CompareRow {
-  const TensorInfo* target = nullptr;      // null: only in golden
-  const TensorInfo* golden = nullptr;      // null: only in target
-  std::optional<MatchRule> matched;        // set: both sides are
-  const PairMeasures* measures = nullptr;  // null: not compared
-  const Error* error = nullptr;            // why it could not be compared
-  Verdict verdict;
+// One tensor of a record that is shown as evidence.
+struct Evidence {
+  std::string name, port;      // "input", "output", …
+  double error = 0;            // relative to the golden's size; infinite where special values disagree
+  std::string target, golden;  // the largest values
 };
 
-struct CompareSummary {
-  std::uint64_t num_target = 0, num_golden = 0;             // tensors
-  std::uint64_t num_compared = 0;                           // pairs that were measured
-  std::array<std::uint64_t, kNumMatchRules> num_matched{};  // by MatchRule
-  std::uint64_t num_only_target = 0, num_only_golden = 0;
-  std::uint64_t num_passed = 0, num_failed = 0, num_errors = 0;
-
-  std::uint64_t num_pairs() const;
-  // kFail: a pair failed. kError: none failed, but one could not be judged, or there was none. kPass: all
-  // passed.
-  Status verdict() const;
-  // "compared 126 of 128 target / 130 golden tensors (exact 120, fuzzy 6); 2 only in target, 4 only in
-  // golden; 3 failed"
-  std::string Text() const;
+// An argument that is no tensor and not the same on both sides: often the cause itself.
+struct DifferentArgument {
+  std::string name, target, golden;
 };
 
-// One at a time, in target order, then what is only in golden.
-using CompareSink = std::function<void(const CompareRow& row)>;
-
-// As Match(), but two files of a single tensor each are paired whatever the tensors' names.
-Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOptions& options);
-// Bytes that comparing the pairs reads, of both sides.
-std::uint64_t NumBytes(const Dump& target, const Dump& golden, const Pairing& pairing);
-
-// Fails only when it is stopped (kCancelled). REQUIRES: the pairing is of these dumps
-Result<CompareSummary> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
-                                    const CompareOptions& options, const CompareSink& sink,
-                                    const BatchHooks& hooks = {});
-
-// The columns of our own report, in order.
-enum class Good : std::uint8_t { kNeither, kSmall, kLarge };
-struct CompareColumn {
-  std::string_view key;   // in reports and for --sort
-  Good good;              // which end of the numbers is the good one
-  std::string_view help;  // one line
-  Cell (*value)(const CompareRow& row);
+struct Divergence {
+  std::string record;
+  std::uint64_t row = 0;  // its first in the report, from 0
+  std::string module;     // the module call it belongs to; empty: not known
+  std::string called_from, stack;
+  std::vector<DifferentArgument> arguments;
+  std::vector<Evidence> evidence;
+  std::string target_file, golden_file;  // of the worst output; empty: none
 };
-std::span<const CompareColumn> CompareColumns();
-std::vector<std::string> CompareColumnKeys();
-std::vector<Cell> CompareCells(const CompareRow& row);
-RowColour ColourOf(Status status);
+
+struct Growth {
+  std::string record;
+  double input_error = 0, output_error = 0;
+};
+
+// What was found in one rank; recordings without ranks have one, without a name.
+struct RankOutcome {
+  std::string rank;
+  std::string target, golden;                    // the two files or folders that were compared
+  std::string mode;                              // what was compared: "tensors", "statistics", …
+  std::uint64_t num_target = 0, num_golden = 0;  // rows
+  std::vector<std::pair<std::string, std::uint64_t>> num_matched_by;  // rule -> rows, those that apply
+  std::uint64_t num_matched = 0, num_only_golden = 0;
+  std::uint64_t num_measured = 0;  // pairs with numbers
+  std::uint64_t num_passed = 0, num_failed = 0;
+  std::uint64_t num_errors = 0;        // rows that could not be judged
+  std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
+  bool torn = false;                   // a recording ends in the middle: what follows is not known
+  std::optional<Divergence> first_divergence;
+  std::uint64_t num_growth = 0;
+  std::vector<Growth> growth;  // the first of them, in execution order
+
+  std::uint64_t num_only_target() const { return num_target - num_matched; }
+  double coverage() const {
+    return num_target == 0 ? 0 : static_cast<double>(num_matched) / static_cast<double>(num_target);
+  }
+};
+
+// What was found. A plain struct as well.
+struct CompareOutcome {
+  std::string family;
+  int status = 2;  // 0 nothing beyond the thresholds, 1 differences, 2 could not tell
+  std::vector<RankOutcome> ranks;
+  std::uint64_t num_skipped_ranks = 0;
+  std::vector<std::string> first_differences;  // over all ranks, where that was asked for
+  std::vector<std::string> written;            // files, in order
+  std::string text;                            // for the screen
+  std::string next;                            // the command that looks closer; empty: none
+};
+
+std::string ToJson(const CompareRequest& request);
+std::string ToJson(const CompareOutcome& outcome);
+// Fails for what is no such JSON, naming an unknown key.
+Result<CompareRequest> CompareRequestFromJson(std::string_view json);
+Result<CompareOutcome> CompareOutcomeFromJson(std::string_view json);
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+using LogSink = std::function<void(LogLevel level, std::string_view line)>;
+
+struct CompareProgress {
+  std::uint64_t items_done = 0, num_items = 0;
+  std::uint64_t bytes_done = 0, num_bytes = 0;  // 0: not known
+};
+
+// How whoever asks is kept informed, and can stop it. All may be left empty. Calls come one at a time, from
+// any thread.
+struct CompareHooks {
+  std::stop_token stop;
+  std::function<void(const CompareProgress& progress)> on_progress;
+  LogSink on_log;
+  // Every row that is reported, in order; `statuses` are those of the rows.
+  std::function<void(const std::string& rank, std::span<const std::string> columns, const RowBlock& rows,
+                     std::span<const Status> statuses)>
+      on_rows;
+  struct Screen {
+    std::size_t width = 0;  // 0: any
+    bool colour = false, quiet = false;
+  } screen;
+};
+
+// Compares everything under two paths. Fails when nothing could be compared; with kCancelled when it was
+// stopped. Writes no file but the reports that are asked for. Any number of calls may run at once.
+Result<CompareOutcome> CompareRecordings(const CompareRequest& request, const CompareHooks& hooks = {});
+
+// The same comparison rank by rank, for whoever runs them apart: one request for each.
+Result<std::vector<CompareRequest>> SplitByRank(const CompareRequest& request);
+
+// The families: their columns and options for help texts, and what they hold.
+struct FamilyColumn {
+  std::string key, help;
+};
+struct FamilyOption {
+  std::string_view name, help;
+};
+// What a recording says of its rows, without looking at tensors.
+struct Listing {
+  std::vector<std::string> columns;
+  std::vector<KeptCells> rows;
+};
+struct Family {
+  std::string_view name, says;  // "native", "tensors (files, checkpoints, folders of them)"
+  std::vector<FamilyColumn> (*columns)();
+  std::span<const FamilyOption> (*options)();
+  Result<Listing> (*list)(const std::string& path);  // null: what it holds is listed by read.h
+};
+std::span<const Family> Families();
+// The family that a path is of; null when it is of none.
+const Family* FamilyOf(const std::string& path);
 
 }  // namespace vernier

@@ -1,6 +1,7 @@
 // judge: measures of a pair -> a Verdict: a status, the rule that gave it and a sentence with its numbers.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ enum class Status {
   kError,      // could not be judged
   kUnmatched,  // no tensor to compare it with
 };
+inline constexpr std::size_t kNumStatuses = 4;
 std::string_view Name(Status status);  // "pass", …
 
 struct Verdict {

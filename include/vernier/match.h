@@ -34,7 +34,15 @@ struct MatchOptions {
   // {OLD, NEW}: OLD in a target name becomes NEW before anything is matched, wherever that does not cut a
   // number in two ("layer.1" is not part of "layer.10"). Applied one after the other. OLD must not be empty.
   std::vector<std::pair<std::string, std::string>> renames;
+  // {target name, golden name}: whole names, looked at before the renames.
+  std::vector<std::pair<std::string, std::string>> mapping;
 };
+
+// A name with OLD replaced by NEW as MatchOptions::renames says. REQUIRES: OLD is not empty
+std::string Renamed(std::string name, const std::vector<std::pair<std::string, std::string>>& renames);
+Result<Done> CheckRenames(const std::vector<std::pair<std::string, std::string>>& renames);
+// The failure of matching by position when the counts differ.
+Result<Done> CheckEqualCounts(std::size_t num_target, std::size_t num_golden, std::string_view things);
 
 // kExact: equal names; a name that occurs several times pairs in order of occurrence. kRenamed in the result
 // says that the names are equal since a rename.

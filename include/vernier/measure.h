@@ -50,8 +50,8 @@ constexpr Groups operator|(Group a, Group b) { return Groups(a) | Groups(b); }
 // How the relative error of an element is defined; t is the target's value, g the golden's, d = t - g.
 enum class Relative {
   kFloor,           // |d| / max(|g|, relative_floor), in double
-  kMsprobeClassic,  // |d / g| in the common stored type; where g = 0, 2^-52 is added to both sides first
-  kMsprobeCurrent,  // the same in at least float32, with that type's machine epsilon
+  kStoredType,      // |d / g| in the common stored type; where g = 0, 2^-52 is added to both sides first
+  kAtLeastFloat32,  // the same in at least float32, with that type's machine epsilon
 };
 
 // What the pre-check standards define by numbers; t is the device's value, g the bench's. Elements are

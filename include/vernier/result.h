@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cassert>
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ enum class ErrorCode {
   kNotFound,
   kNoPermission,
   kIo,
+  kClosedPipe,
   kFileChanged,
   kNotADump,
   kNoPair,
@@ -57,13 +59,17 @@ Error In(std::string_view where, Error error);
 // The value of a successful Result that carries nothing.
 struct Done {};
 
-template <class T>
+// `Failure` is another type than Error where a caller has to tell kinds of failures apart.
+template <class T, class Failure = Error>
 class [[nodiscard]] Result {
  public:
   Result(T value)
       : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error)
+  Result(Failure error)
       : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)                                        // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<Failure, Error>)
+      : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -79,11 +85,11 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   // REQUIRES: !has_value()
-  const Error& error() const& { return std::get<1>(state_); }
-  Error&& error() && { return std::get<1>(std::move(state_)); }
+  const Failure& error() const& { return std::get<1>(state_); }
+  Failure&& error() && { return std::get<1>(std::move(state_)); }
 
  private:
-  std::variant<T, Error> state_;
+  std::variant<T, Failure> state_;
 };
 
 #define VN_CONCAT_INNER(a, b) a##b

@@ -1,20 +1,24 @@
 """Comparing everything under two paths."""
 
+import ctypes
+import json
 import os
 from collections.abc import Sequence
-from ctypes import byref
 
 from . import _native
 from ._msprobe import compare_recordings
+
+_VERDICTS = ("pass", "fail", "error")  # by the outcome's status
 
 
 class Comparison(Sequence):
     """The rows of a comparison, as dicts, and what they add up to."""
 
-    def __init__(self, rows, summary):
+    def __init__(self, rows, outcome):
         self._rows = rows
         self.columns = list(rows.columns)
-        self.summary = summary
+        self.outcome = outcome
+        self.summary = _summary(outcome)
 
     def __len__(self):
         return len(self._rows)
@@ -30,7 +34,7 @@ class Comparison(Sequence):
     @property
     def ok(self):
         """True when something was compared and nothing was found: what the command says with exit code 0."""
-        return self.summary["verdict"] == "pass"
+        return self.outcome["status"] == 0
 
     @property
     def failed(self):
@@ -41,24 +45,95 @@ class Comparison(Sequence):
         return f"<vernier.Comparison of {len(self)} rows, {self.summary['verdict']}>"
 
 
+def _summary(outcome):
+    """The counts of all ranks together."""
+    ranks = outcome["ranks"]
+
+    def total(name):
+        return sum(rank[name] for rank in ranks)
+
+    summary = {
+        "verdict": _VERDICTS[outcome["status"]],
+        "text": outcome["text"].rstrip("\n"),
+        "num_target": total("num_target"),
+        "num_golden": total("num_golden"),
+        "num_compared": total("num_measured"),
+        "num_only_target": total("num_target") - total("num_matched"),
+        "num_only_golden": total("num_only_golden"),
+        "num_passed": total("num_passed"),
+        "num_failed": total("num_failed"),
+        "num_errors": total("num_errors"),
+    }
+    for rank in ranks:
+        for rule, count in rank["num_matched_by"]:
+            key = "num_matched_" + rule.replace(" ", "_")
+            summary[key] = summary.get(key, 0) + count
+    return summary
+
+
 def compare(*args, **kwargs):
     """``compare(target, golden, …)`` compares what lies under two paths, see :func:`compare_paths`.
 
     ``compare(input_param, output_path, …)`` with a dict is the function of msprobe's guide, see
     :func:`compare_recordings`.
     """
-    is_recording = isinstance(args[0], dict) if args else "input_param" in kwargs
-    return (compare_recordings if is_recording else compare_paths)(*args, **kwargs)
+    is_guide = isinstance(args[0], dict) if args else "input_param" in kwargs
+    return (compare_recordings if is_guide else compare_paths)(*args, **kwargs)
 
 
-def compare_paths(target, golden, *, match="exact", rename=None, rtol=None, atol=None, threads=0):
-    """Compares two tensor files, checkpoints or folders, as ``vernier compare`` does.
+def compare_paths(
+    target,
+    golden,
+    *,
+    family=None,
+    match="exact",
+    rename=None,
+    mapping=None,
+    rtol=None,
+    atol=None,
+    check_dtype=False,
+    strict=False,
+    rules=None,
+    output=None,
+    format=None,
+    only=None,
+    sort=None,
+    threads=0,
+    on_log=None,
+    on_progress=None,
+    **options,
+):
+    """Compares two recordings, tensor files, checkpoints or folders, as ``vernier compare`` does.
 
-    ``match`` is "exact", "fuzzy" or "position". ``rename`` maps text in target names to what it becomes before they
-    are matched. ``rtol`` and ``atol`` default to those of ``torch.testing.assert_close`` for each pair's dtypes.
+    The arguments are the command's options. ``rename`` maps text in target names to what it becomes before they are
+    matched; ``output`` is a file, a folder, or a list of files. ``on_log(level, line)`` and ``on_progress(items_done,
+    num_items, bytes_done, num_bytes)`` are called on the way. Further ``options`` are those of the family, see
+    ``vernier compare --help``.
     """
-    options = _native.options(match=match, rename=rename, rtol=rtol, atol=atol, threads=threads)
-    rows, summary = _native.Table(), _native.Table()
-    arguments = os.fsencode(target), os.fsencode(golden), byref(options), rows.out(), summary.out()
-    _native.call(_native.lib.VnCompare, *arguments, options=options)
-    return Comparison(rows, summary.row(0))
+    outputs = [] if output is None else [output] if isinstance(output, (str, os.PathLike)) else list(output)
+    request = {
+        "target": os.fspath(target),
+        "golden": os.fspath(golden),
+        "family": family or "",
+        "match": match,
+        "renames": [list(pair) for pair in dict(rename or {}).items()],
+        "mapping": os.fspath(mapping or ""),
+        "rtol": -1 if rtol is None else rtol,
+        "atol": -1 if atol is None else atol,
+        "check_dtype": bool(check_dtype),
+        "strict": bool(strict),
+        "rules": os.fspath(rules or ""),
+        "outputs": [os.fspath(path) for path in outputs],
+        "format": format or "",
+        "only": [only] if isinstance(only, str) else list(only or ()),
+        "sort": sort or "",
+        "top": 0,
+        "options": {name: _native.option_text(value) for name, value in options.items()},
+        "threads": threads,
+    }
+    found = _native.compare(request, keep_rows=True, on_log=on_log, on_progress=on_progress)
+    return Comparison(_native.Table.of(_native.lib.VnOutcomeRows(found.pointer), found), _outcome(found))
+
+
+def _outcome(found):
+    return json.loads(ctypes.string_at(_native.lib.VnOutcomeJson(found.pointer)).decode())

@@ -1,18 +1,27 @@
 """The functions that msprobe's guide documents, over the same engine as the command line."""
 
+import ctypes
 import json
 import os
-import tempfile
+import time
 
 from . import _native
 
 # The guide's function and the command's compare.json call the same things by different names.
 _KEYS = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
-_FLAGS = {"stack_mode": "-s", "fuzzy_match": "-f", "highlight": "-hl", "diff_analyze": "-da"}
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def compare_recordings(
-    input_param, output_path, stack_mode=False, auto_analyze=True, fuzzy_match=False, highlight=False, **more
+    input_param,
+    output_path,
+    stack_mode=False,
+    auto_analyze=True,
+    fuzzy_match=False,
+    highlight=False,
+    *,
+    diff_analyze=False,
+    data_mapping=None,
 ):
     """Compares two msprobe recordings and writes the result files into ``output_path``.
 
@@ -21,29 +30,36 @@ def compare_recordings(
     """
     if not isinstance(input_param, dict):
         raise TypeError("input_param should be dict, please check!")
-    options = {"stack_mode": stack_mode, "fuzzy_match": fuzzy_match, "highlight": highlight, **more}
-    words = [flag for name, flag in _FLAGS.items() if options.pop(name, False)]
-    mapping = options.pop("data_mapping", None)
-    if options:
-        raise TypeError(f"compare() got an unexpected argument {next(iter(options))!r}")
-    if not auto_analyze:
-        words.append("-c")
-    if mapping is not None:
-        words += ["-dm", os.fspath(mapping)]
-    config = {_KEYS.get(key, key): _plain(value) for key, value in input_param.items()}
-    with tempfile.TemporaryDirectory(prefix="vernier-") as folder:
-        path = os.path.join(folder, "compare.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file)
-        command = ["-f", "pytorch", "compare", "-i", path, "-o", os.fspath(output_path), *words]
-        status = _native.main(command, program="msprobe")
-    if status != 0:
-        raise _native.VernierError(
-            "COMPARE_FAILED",
-            os.fspath(output_path),
-            f"the comparison ended with status {status}",
-            "see the messages above",
-        )
+    given = {_KEYS.get(key, key): value for key, value in input_param.items()}
+    for key in ("npu_path", "bench_path"):
+        if not given.get(key):
+            raise _native.VernierError(
+                "BAD_ARGUMENT", "input_param", f"Missing {key} in input configuration file, please check!"
+            )
+    options = {
+        "generation": "classic",
+        "output_folder": output_path,
+        "stack_mode": bool(stack_mode),
+        "advise": bool(auto_analyze),
+        "highlight": bool(highlight),
+        "diff_analyze": bool(diff_analyze),
+        "log_rows": given.get("is_print_compare_log", True),
+        "as_msprobe": True,
+    }
+    if given.get("stack_path"):
+        options["stack_path"] = given["stack_path"]
+    request = {
+        "family": "msprobe",
+        "target": os.fspath(given["npu_path"]),
+        "golden": os.fspath(given["bench_path"]),
+        "match": "fuzzy" if fuzzy_match else "exact",
+        "mapping": os.fspath(data_mapping or ""),
+        "options": {name: _native.option_text(value) for name, value in options.items()},
+    }
+    found = _native.compare(request, on_log=_print_line)
+    outcome = json.loads(ctypes.string_at(_native.lib.VnOutcomeJson(found.pointer)).decode())
+    for line in outcome["text"].splitlines():
+        _print_line(1, line)
 
 
 def compare_distributed(npu_dump_dir, bench_dump_dir, output_path, **kwargs):
@@ -55,5 +71,9 @@ def compare_distributed(npu_dump_dir, bench_dump_dir, output_path, **kwargs):
     compare_recordings(input_param, output_path, **kwargs)
 
 
-def _plain(value):
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+def _print_line(level, line):
+    """As msprobe logs it."""
+    lowest = os.environ.get("MSPROBE_LOG_LEVEL", "1")
+    if level >= (int(lowest) if lowest in "01234" else 1):
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        print(f"{now} ({os.getpid()}) [{_LEVELS[level]}] {line}", flush=True)

@@ -1,6 +1,7 @@
 """libvernier by ctypes: its structs, its calls, its errors. The only module that knows there is a C library."""
 
 import ctypes
+import json
 import os
 import signal
 import sys
@@ -8,7 +9,7 @@ import threading
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
-API_VERSION = 1
+API_VERSION = 2
 LIBRARY_NAME = "libvernier.so"
 
 
@@ -43,10 +44,22 @@ class Options(Structure):
         ("crc32", c_int32),
         ("rtol", c_double),
         ("atol", c_double),
-        ("match", c_char_p),
-        ("renames", POINTER(c_char_p)),
-        ("num_renames", c_size_t),
         ("cancel", c_void_p),
+    )
+
+
+_OnLog = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+_OnProgress = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64, c_uint64, c_uint64)
+
+
+class CompareHooks(Structure):
+    _fields_ = (
+        ("struct_bytes", c_size_t),
+        ("cancel", c_void_p),
+        ("context", c_void_p),
+        ("on_log", _OnLog),
+        ("on_progress", _OnProgress),
+        ("keep_rows", c_int32),
     )
 
 
@@ -83,7 +96,7 @@ _CHECKED = {
     "VnTableRow": (c_void_p, c_size_t, POINTER(Cell), c_size_t),
     "VnStats": (POINTER(Tensor), POINTER(Options), POINTER(c_void_p)),
     "VnPair": (POINTER(Tensor), POINTER(Tensor), POINTER(Options), POINTER(c_void_p)),
-    "VnCompare": (c_char_p, c_char_p, POINTER(Options), POINTER(c_void_p), POINTER(c_void_p)),
+    "VnCompareRecordings": (c_char_p, POINTER(CompareHooks), POINTER(c_void_p)),
     "VnOpenDump": (c_char_p, POINTER(Options), POINTER(c_void_p)),
     "VnDumpInfo": (c_void_p, c_size_t, POINTER(Info)),
     "VnDumpLoad": (c_void_p, c_size_t, POINTER(c_void_p)),
@@ -103,6 +116,9 @@ _PLAIN = {
     "VnTableNumColumns": (c_size_t, c_void_p),
     "VnTableColumn": (c_char_p, c_void_p, c_size_t),
     "VnCloseTable": (None, c_void_p),
+    "VnOutcomeJson": (c_void_p, c_void_p),
+    "VnOutcomeRows": (c_void_p, c_void_p),
+    "VnCloseOutcome": (None, c_void_p),
     "VnDumpCount": (c_size_t, c_void_p),
     "VnCloseDump": (None, c_void_p),
     "VnCloseLoaded": (None, c_void_p),
@@ -113,6 +129,10 @@ _PLAIN = {
 def decode(data):
     """Text from the library: UTF-8, and bytes that are not survive as surrogates, as in file names."""
     return data.decode("utf-8", "surrogateescape")
+
+
+def encode(text):
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _candidates():
@@ -168,7 +188,7 @@ class Handle:
             self.pointer = c_void_p()
 
 
-def options(*, rtol=None, atol=None, threads=0, match=None, rename=None, crc32=False):
+def options(*, rtol=None, atol=None, threads=0, crc32=False):
     """A filled-in VnOptions; what is None keeps the library's default."""
     filled = Options()
     lib.VnInitOptions(byref(filled))
@@ -178,13 +198,24 @@ def options(*, rtol=None, atol=None, threads=0, match=None, rename=None, crc32=F
         filled.rtol = rtol
     if atol is not None:
         filled.atol = atol
-    if match is not None:
-        filled.match = match.encode()
-    if rename:
-        flat = [os.fsencode(text) for item in dict(rename).items() for text in item]
-        filled.renames = (c_char_p * len(flat))(*flat)
-        filled.num_renames = len(flat) // 2
     return filled
+
+
+def option_text(value):
+    """An option of a family of dumps, as a request has it."""
+    return str(value).lower() if isinstance(value, bool) else os.fspath(value)
+
+
+def compare(request, *, keep_rows=False, on_log=None, on_progress=None):
+    """The outcome of VnCompareRecordings, a Handle. What is called on the way must not raise."""
+    hooks = CompareHooks(ctypes.sizeof(CompareHooks), keep_rows=keep_rows)
+    if on_log is not None:
+        hooks.on_log = _OnLog(lambda _, level, line: on_log(level, decode(line)))
+    if on_progress is not None:
+        hooks.on_progress = _OnProgress(lambda _, *numbers: on_progress(*numbers))
+    found = Handle(lib.VnCloseOutcome)
+    call(lib.VnCompareRecordings, encode(json.dumps(request, ensure_ascii=False)), byref(hooks), found.out(), options=hooks)
+    return found
 
 
 def call(function, *arguments, options, keep=(), brief=False):
@@ -237,6 +268,13 @@ class Table:
     def __init__(self):
         self._handle = Handle(lib.VnCloseTable)
         self._columns = None
+
+    @classmethod
+    def of(cls, pointer, owner):
+        """A table that lives as long as ``owner`` does."""
+        table = cls()
+        table._handle.pointer, table._handle._close, table._owner = c_void_p(pointer), lambda _: None, owner
+        return table
 
     def out(self):
         return self._handle.out()

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "vernier/c_api.h"
-#include "vernier/match.h"
-#include "vernier/report.h"
+#include "vernier/cell.h"
 #include "vernier/result.h"
 #include "vernier/tensor.h"
 
@@ -19,7 +18,7 @@ struct VnCancel {
 
 struct VnTable {
   std::vector<std::string> columns;
-  std::vector<std::vector<vernier::Cell>> rows;
+  std::vector<vernier::KeptCells> rows;  // a row may be shorter: nothing behind its end
 };
 
 namespace vernier {
@@ -47,7 +46,6 @@ Error BadArgument(std::string where, std::string detail);
 
 // The caller's options with defaults for what an older caller does not know.
 VnOptions Complete(const VnOptions* options);
-Result<MatchOptions> MatchOptionsOf(const VnOptions& options);
 std::stop_token StopTokenOf(const VnOptions& options);
 
 // A view of the caller's memory, or of a C order copy of it. `role` names the argument in errors.

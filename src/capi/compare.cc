@@ -1,45 +1,75 @@
-// Two paths -> the rows and the summary of their comparison.
+// Two paths -> what their comparison found, and its rows.
 #include "vernier/compare.h"
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "capi/c_api_internal.h"
 
+struct VnOutcome {
+  std::string json;
+  VnTable rows;
+};
+
 namespace vernier {
 namespace {
 
-struct SummaryColumn {
-  const char* name;
-  Cell (*value)(const CompareSummary& summary);
+// Families differ in their columns, and so may the ranks of a recording: each row goes where its columns are.
+class RowKeeper {
+ public:
+  explicit RowKeeper(VnTable& table) : table_(table) {}
+
+  void Add(std::span<const std::string> columns, const RowBlock& rows, std::span<const Status> statuses) {
+    std::vector<std::size_t> places;
+    for (const std::string& column : columns) places.push_back(PlaceOf(column));
+    const bool has_verdict = std::find(columns.begin(), columns.end(), kVerdict) != columns.end();
+    if (!has_verdict) places.push_back(PlaceOf(kVerdict));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::vector<Cell> cells(table_.columns.size());
+      for (std::size_t k = 0; k < columns.size(); ++k) cells[places[k]] = rows.row(i)[k];
+      if (!has_verdict) cells[places.back()] = Name(statuses[i]);
+      table_.rows.emplace_back(cells);
+    }
+  }
+
+ private:
+  static constexpr const char* kVerdict = "verdict";
+
+  std::size_t PlaceOf(const std::string& column) {
+    const auto found = std::find(table_.columns.begin(), table_.columns.end(), column);
+    if (found != table_.columns.end()) return static_cast<std::size_t>(found - table_.columns.begin());
+    table_.columns.push_back(column);
+    return table_.columns.size() - 1;
+  }
+
+  VnTable& table_;
 };
 
-// clang-format off
-constexpr SummaryColumn kSummaryColumns[] = {
-    {"verdict",         [](const CompareSummary& s) { return Cell{std::string(Name(s.verdict()))}; }},
-    {"text",            [](const CompareSummary& s) { return Cell{s.Text()}; }},
-    {"num_target",      [](const CompareSummary& s) { return Cell{s.num_target}; }},
-    {"num_golden",      [](const CompareSummary& s) { return Cell{s.num_golden}; }},
-    {"num_compared",    [](const CompareSummary& s) { return Cell{s.num_compared}; }},
-    {"num_only_target", [](const CompareSummary& s) { return Cell{s.num_only_target}; }},
-    {"num_only_golden", [](const CompareSummary& s) { return Cell{s.num_only_golden}; }},
-    {"num_passed",      [](const CompareSummary& s) { return Cell{s.num_passed}; }},
-    {"num_failed",      [](const CompareSummary& s) { return Cell{s.num_failed}; }},
-    {"num_errors",      [](const CompareSummary& s) { return Cell{s.num_errors}; }},
-};
-// clang-format on
+VnCompareHooks Complete(const VnCompareHooks* hooks) {
+  VnCompareHooks complete{};
+  if (hooks != nullptr) std::memcpy(&complete, hooks, std::min(hooks->struct_bytes, sizeof complete));
+  return complete;
+}
 
-std::unique_ptr<VnTable> TableOf(const CompareSummary& summary) {
-  auto table = std::make_unique<VnTable>();
-  std::vector<Cell>& row = table->rows.emplace_back();
-  for (const SummaryColumn& column : kSummaryColumns) {
-    table->columns.emplace_back(column.name);
-    row.push_back(column.value(summary));
+CompareHooks HooksOf(const VnCompareHooks& theirs, RowKeeper& keeper) {
+  CompareHooks hooks;
+  if (theirs.cancel != nullptr) hooks.stop = theirs.cancel->source.get_token();
+  if (theirs.on_log != nullptr) {
+    hooks.on_log = [theirs](LogLevel level, std::string_view line) {
+      theirs.on_log(theirs.context, static_cast<int32_t>(level), std::string(line).c_str());
+    };
   }
-  for (std::size_t rule = 0; rule < summary.num_matched.size(); ++rule) {
-    table->columns.push_back("num_matched_" + std::string(Name(static_cast<MatchRule>(rule))));
-    row.emplace_back(summary.num_matched[rule]);
+  if (theirs.on_progress != nullptr) {
+    hooks.on_progress = [theirs](const CompareProgress& done) {
+      theirs.on_progress(theirs.context, done.items_done, done.num_items, done.bytes_done, done.num_bytes);
+    };
   }
-  return table;
+  if (theirs.keep_rows != 0) {
+    hooks.on_rows = [&keeper](const std::string&, std::span<const std::string> columns, const RowBlock& rows,
+                              std::span<const Status> statuses) { keeper.Add(columns, rows, statuses); };
+  }
+  return hooks;
 }
 
 }  // namespace
@@ -47,30 +77,24 @@ std::unique_ptr<VnTable> TableOf(const CompareSummary& summary) {
 
 using namespace vernier;  // NOLINT: the functions below are C
 
-VnStatus VnCompare(const char* target_path, const char* golden_path, const VnOptions* options, VnTable** rows,
-                   VnTable** summary) {
+VnStatus VnCompareRecordings(const char* request_json, const VnCompareHooks* hooks, VnOutcome** outcome) {
   return Guarded([&]() -> Result<Done> {
-    if (target_path == nullptr || golden_path == nullptr) return BadArgument("path", "is NULL");
-    const VnOptions complete = Complete(options);
-    VN_ASSIGN_OR_RETURN(const MatchOptions match, MatchOptionsOf(complete));
-    CompareOptions compare;
-    compare.rtol = complete.rtol;
-    compare.atol = complete.atol;
-    compare.num_threads = complete.num_threads;
-
-    const ReadOptions read{complete.num_threads};
-    VN_ASSIGN_OR_RETURN(const Dump target, Dump::Open(target_path, read));
-    VN_ASSIGN_OR_RETURN(const Dump golden, Dump::Open(golden_path, read));
-    VN_ASSIGN_OR_RETURN(const Pairing pairing, PairDumps(target, golden, match));
-    auto table = std::make_unique<VnTable>();
-    table->columns = CompareColumnKeys();
-    VN_ASSIGN_OR_RETURN(const CompareSummary totals,
-                        CompareDumps(
-                            target, golden, pairing, compare,
-                            [&](const CompareRow& row) { table->rows.push_back(CompareCells(row)); },
-                            BatchHooks{StopTokenOf(complete), {}}));
-    *summary = TableOf(totals).release();
-    *rows = table.release();
+    if (request_json == nullptr || outcome == nullptr) return BadArgument("request", "is NULL");
+    VN_ASSIGN_OR_RETURN(const CompareRequest request, CompareRequestFromJson(request_json));
+    auto found = std::make_unique<VnOutcome>();
+    RowKeeper keeper(found->rows);
+    VN_ASSIGN_OR_RETURN(const CompareOutcome compared,
+                        CompareRecordings(request, HooksOf(Complete(hooks), keeper)));
+    found->json = ToJson(compared);
+    *outcome = found.release();
     return Done{};
   });
 }
+
+const char* VnOutcomeJson(const VnOutcome* outcome) {
+  return outcome != nullptr ? outcome->json.c_str() : "";
+}
+const VnTable* VnOutcomeRows(const VnOutcome* outcome) {
+  return outcome != nullptr ? &outcome->rows : nullptr;
+}
+void VnCloseOutcome(VnOutcome* outcome) { delete outcome; }

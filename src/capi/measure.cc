@@ -85,11 +85,12 @@ constexpr Groups kPairGroups =
 template <class T, std::size_t kNumColumns>
 VnTable* OneRow(const Column<T> (&columns)[kNumColumns], const T& measured) {
   auto table = std::make_unique<VnTable>();
-  std::vector<Cell>& row = table->rows.emplace_back();
+  std::vector<Cell> row;
   for (const Column<T>& column : columns) {
     table->columns.emplace_back(column.name);
     row.push_back(column.value(measured));
   }
+  table->rows.emplace_back(row);
   return table.release();
 }
 
@@ -130,7 +131,8 @@ VnStatus VnStats(const VnTensor* tensor, const VnOptions* options, VnTable** row
     VN_ASSIGN_OR_RETURN(const TensorView view, ViewOf(tensor, "tensor"));
     VN_ASSIGN_OR_RETURN(const TensorStats stats, MeasureOne(view, complete));
     *row = OneRow(kStatsColumns, stats);
-    if (complete.crc32 == 0) (*row)->rows[0].back() = Cell{};
+    if (complete.crc32 == 0)
+      (*row)->rows[0] = KeptCells((*row)->rows[0].cells().first(std::size(kStatsColumns) - 1));
     return Done{};
   });
 }

@@ -42,14 +42,14 @@ template <std::size_t kCount>
 std::size_t TakeChoice(JsonCursor& json, const std::string_view (&words)[kCount]) {
   const std::string text = TakeText(json);
   const auto* const found = std::find(std::begin(words), std::end(words), text);
-  if (found == std::end(words)) json.Fail("not one of the values that are known");
+  if (found == std::end(words)) json.Fail(JsonError::kUnknownChoice);
   return found == std::end(words) ? 0 : static_cast<std::size_t>(found - words);
 }
 
 std::int64_t TakeInteger(JsonCursor& json, std::int64_t min, std::int64_t max) {
   const double number = json.TakeNumber();
   if (!(number >= static_cast<double>(min) && number <= static_cast<double>(max))) {
-    json.Fail("a number out of range");
+    json.Fail(JsonError::kOutOfRange);
     return min;
   }
   return static_cast<std::int64_t>(number);
@@ -97,7 +97,7 @@ Result<Done> TakeKeys(const char* text, const char* role, const Key<T> (&keys)[k
     where = std::string(role) + "." + std::string(name);
     const auto* const key =
         std::find_if(std::begin(keys), std::end(keys), [&](const Key<T>& row) { return row.name == name; });
-    if (key == std::end(keys)) return json.Fail("unknown key");
+    if (key == std::end(keys)) return json.Fail(JsonError::kUnknownKey);
     if (key->take != nullptr) return key->take(json, into);
     json.Peek();
     const std::size_t start = json.position();

@@ -18,16 +18,6 @@ LastError& OfThisThread() {
   return last;
 }
 
-struct MatchName {
-  const char* name;
-  MatchMode mode;
-};
-constexpr MatchName kMatchNames[] = {
-    {"exact", MatchMode::kExact},
-    {"fuzzy", MatchMode::kFuzzy},
-    {"position", MatchMode::kPosition},
-};
-
 }  // namespace
 
 VnStatus Failed(const Error& error) {
@@ -55,23 +45,6 @@ VnOptions Complete(const VnOptions* options) {
     complete.struct_bytes = sizeof complete;
   }
   return complete;
-}
-
-Result<MatchOptions> MatchOptionsOf(const VnOptions& options) {
-  MatchOptions match;
-  if (options.match != nullptr) {
-    const auto* known =
-        std::find_if(std::begin(kMatchNames), std::end(kMatchNames),
-                     [&](const MatchName& row) { return std::string_view(row.name) == options.match; });
-    if (known == std::end(kMatchNames)) {
-      return BadArgument("match", "\"" + std::string(options.match) + "\" is not exact, fuzzy or position");
-    }
-    match.mode = known->mode;
-  }
-  for (size_t i = 0; i < options.num_renames; ++i) {
-    match.renames.emplace_back(options.renames[2 * i], options.renames[2 * i + 1]);
-  }
-  return match;
 }
 
 std::stop_token StopTokenOf(const VnOptions& options) {

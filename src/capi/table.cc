@@ -1,21 +1,29 @@
 // Tables cross the border cell by cell.
+#include <algorithm>
+
 #include "capi/c_api_internal.h"
 
 namespace vernier {
 namespace {
 
-struct ToVnCell {
-  VnCell operator()(std::monostate) const { return {}; }
-  VnCell operator()(bool value) const { return {VN_CELL_BOOL, value, 0, nullptr, 0}; }
-  VnCell operator()(std::int64_t value) const { return {VN_CELL_INT, value, 0, nullptr, 0}; }
-  VnCell operator()(std::uint64_t value) const {
-    return {VN_CELL_UINT, static_cast<std::int64_t>(value), 0, nullptr, 0};
+VnCell ToVnCell(const Cell& cell) {
+  switch (cell.kind) {
+    case Cell::Kind::kNone:
+      return {};
+    case Cell::Kind::kBool:
+      return {VN_CELL_BOOL, cell.integer, 0, nullptr, 0};
+    case Cell::Kind::kInt:
+      if (cell.text.empty()) return {VN_CELL_INT, cell.integer, 0, nullptr, 0};
+      break;  // it may have more digits than an integer
+    case Cell::Kind::kUint:
+      return {VN_CELL_UINT, cell.integer, 0, nullptr, 0};
+    case Cell::Kind::kNumber:
+      return {VN_CELL_DOUBLE, 0, cell.number, nullptr, 0};
+    default:
+      break;
   }
-  VnCell operator()(double value) const { return {VN_CELL_DOUBLE, 0, value, nullptr, 0}; }
-  VnCell operator()(const std::string& value) const {
-    return {VN_CELL_TEXT, 0, 0, value.data(), value.size()};
-  }
-};
+  return {VN_CELL_TEXT, 0, 0, cell.text.data(), cell.text.size()};
+}
 
 }  // namespace
 }  // namespace vernier
@@ -32,7 +40,9 @@ VnStatus VnTableRow(const VnTable* table, size_t row, VnCell* cells, size_t num_
   return Guarded([&]() -> Result<Done> {
     if (row >= table->rows.size()) return BadArgument("row", std::to_string(row) + " is not in the table");
     if (num_cells < table->columns.size()) return BadArgument("cells", "has no room for every column");
-    for (const Cell& cell : table->rows[row]) *cells++ = std::visit(ToVnCell{}, cell);
+    const auto values = table->rows[row].cells();
+    VnCell* const end = std::transform(values.begin(), values.end(), cells, ToVnCell);
+    std::fill(end, cells + table->columns.size(), VnCell{});
     return Done{};
   });
 }

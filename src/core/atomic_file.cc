@@ -79,6 +79,8 @@ ErrorCode CodeOfErrno(int error_number) {
     case EPERM:
     case EROFS:
       return ErrorCode::kNoPermission;
+    case EPIPE:
+      return ErrorCode::kClosedPipe;
     default:
       return ErrorCode::kIo;
   }

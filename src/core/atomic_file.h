@@ -56,7 +56,7 @@ class AtomicFile {
 // Removes the temporary files of every AtomicFile alive. Async-signal-safe.
 void RemoveUnfinishedFiles();
 
-// The code for an errno: kNotFound, kNoPermission or kIo.
+// The code for an errno: kNotFound, kNoPermission, kClosedPipe or kIo.
 ErrorCode CodeOfErrno(int error_number);
 
 }  // namespace vernier

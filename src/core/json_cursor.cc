@@ -11,6 +11,27 @@
 namespace vernier {
 namespace {
 
+// In the order of JsonError.
+constexpr const char* kProblems[] = {nullptr,
+                                     "stopped",
+                                     "the file ends inside a value",
+                                     "a text does not end",
+                                     "expected null",
+                                     "expected true or false",
+                                     "expected a number",
+                                     "expected a text",
+                                     "expected ':'",
+                                     "expected an object",
+                                     "expected a list",
+                                     "expected ',' or a closing bracket",
+                                     "expected a value",
+                                     "the record is no object",
+                                     "nested too deeply",
+                                     "something follows the end",
+                                     "unknown key",
+                                     "not one of the values that are known",
+                                     "a number out of range"};
+
 bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 constexpr std::array<bool, 256> kEndsWord = [] {
@@ -124,6 +145,8 @@ std::string DecodeJsonString(std::string_view raw) {
   return text;
 }
 
+const char* JsonCursor::problem() const { return kProblems[static_cast<std::size_t>(error_)]; }
+
 void JsonCursor::SkipBlanks() {
   while (at_ < text_.size() && IsBlank(text_[at_])) ++at_;
 }
@@ -170,14 +193,14 @@ bool JsonCursor::TakeWord(std::string_view word) {
 
 void JsonCursor::TakeNull() {
   SkipBlanks();
-  if (ok() && !TakeWord("null")) Fail("expected null");
+  if (ok() && !TakeWord("null")) Fail(JsonError::kExpectedNull);
 }
 
 bool JsonCursor::TakeBool() {
   SkipBlanks();
   if (!ok()) return false;
   if (TakeWord("true")) return true;
-  if (!TakeWord("false")) Fail("expected true or false");
+  if (!TakeWord("false")) Fail(JsonError::kExpectedBool);
   return false;
 }
 
@@ -208,7 +231,7 @@ std::string_view JsonCursor::TakeNumberText() {
     good = digits() > 0 && good;
   }
   if (!good || i != word.size()) {
-    Fail("expected a number");
+    Fail(JsonError::kExpectedNumber);
     return {};
   }
   return word;
@@ -246,12 +269,12 @@ std::string_view JsonCursor::TakeRawString(bool& escaped) {
   SkipBlanks();
   if (!ok()) return {};
   if (at_ == text_.size() || text_[at_] != '"') {
-    Fail(at_ == text_.size() ? kRanOut : "expected a text");
+    Fail(at_ == text_.size() ? JsonError::kEndsInsideValue : JsonError::kExpectedText);
     return {};
   }
   const std::size_t end = StringEnd(at_ + 1, escaped);
   if (end == std::string_view::npos) {
-    Fail(kTextRanOut);
+    Fail(JsonError::kEndsInsideText);
     return {};
   }
   const std::string_view raw = text_.substr(at_ + 1, end - at_ - 1);
@@ -279,7 +302,7 @@ std::string_view JsonCursor::TakeKey(bool& escaped) {
   const std::string_view key = TakeRawString(escaped);
   SkipBlanks();
   if (ok() && (at_ == text_.size() || text_[at_] != ':')) {
-    Fail(at_ == text_.size() ? kRanOut : "expected ':'");
+    Fail(at_ == text_.size() ? JsonError::kEndsInsideValue : JsonError::kExpectedColon);
   }
   ++at_;
   return key;
@@ -289,7 +312,7 @@ bool JsonCursor::Open(char open, char close) {
   SkipBlanks();
   if (!ok()) return false;
   if (at_ == text_.size() || text_[at_] != open) {
-    Fail(open == '{' ? "expected an object" : "expected a list");
+    Fail(open == '{' ? JsonError::kExpectedObject : JsonError::kExpectedList);
     return false;
   }
   ++at_;
@@ -310,7 +333,7 @@ bool JsonCursor::More(char close) {
   if (at_ < text_.size() && text_[at_] == close) {
     ++at_;
   } else {
-    Fail(at_ == text_.size() ? kRanOut : "expected ',' or a closing bracket");
+    Fail(at_ == text_.size() ? JsonError::kEndsInsideValue : JsonError::kExpectedMore);
   }
   return false;
 }
@@ -334,23 +357,23 @@ void JsonCursor::Skip() {
   std::size_t depth = 0;
   bool escaped = false;
   do {
-    if (at_ >= text_.size()) return Fail(kRanOut);
+    if (at_ >= text_.size()) return Fail(JsonError::kEndsInsideValue);
     const char c = text_[at_];
     if (c == '"') {
       const std::size_t end = StringEnd(at_ + 1, escaped);
-      if (end == std::string_view::npos) return Fail(kTextRanOut);
+      if (end == std::string_view::npos) return Fail(JsonError::kEndsInsideText);
       at_ = end + 1;
     } else if (c == '{' || c == '[') {
       ++depth, ++at_;
     } else if (c == '}' || c == ']') {
-      if (depth == 0) return Fail("expected a value");
+      if (depth == 0) return Fail(JsonError::kExpectedValue);
       --depth, ++at_;
     } else if (depth > 0) {
       SkipToBracket();
     } else {
       const std::size_t start = at_;
       while (at_ < text_.size() && !EndsWord(text_[at_])) ++at_;
-      if (at_ == start) return Fail("expected a value");
+      if (at_ == start) return Fail(JsonError::kExpectedValue);
     }
   } while (depth > 0);
 }

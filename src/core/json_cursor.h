@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,23 +14,50 @@ namespace vernier {
 
 enum class JsonKind { kNull, kBool, kInt, kFloat, kString, kArray, kObject, kBad };
 
+// Why a cursor goes no further; those from kNotAnObject on are for its users.
+enum class JsonError : std::uint8_t {
+  kNone,
+  kStopped,  // its user has seen enough
+  kEndsInsideValue,
+  kEndsInsideText,
+  kExpectedNull,
+  kExpectedBool,
+  kExpectedNumber,
+  kExpectedText,
+  kExpectedColon,
+  kExpectedObject,
+  kExpectedList,
+  kExpectedMore,
+  kExpectedValue,
+  kNotAnObject,
+  kTooDeep,
+  kMoreAfterEnd,
+  kUnknownKey,
+  kUnknownChoice,
+  kOutOfRange,
+};
+
 // Thread-compatible. A failure sticks: every later call does nothing and ok() stays false.
 class JsonCursor {
  public:
   explicit JsonCursor(std::string_view text, std::size_t position = 0) : text_(text), at_(position) {}
 
-  bool ok() const { return problem_ == nullptr; }
-  const char* problem() const { return problem_; }
+  bool ok() const { return error_ == JsonError::kNone; }
+  JsonError error() const { return error_; }
+  const char* problem() const;  // in words; null when there is none
   // It failed because the text stops in the middle of something.
-  bool ran_out() const { return problem_ == kRanOut || problem_ == kTextRanOut; }
+  bool ran_out() const {
+    return error_ == JsonError::kEndsInsideValue || error_ == JsonError::kEndsInsideText;
+  }
   std::size_t position() const { return at_; }
   void MoveTo(std::size_t position) {
     at_ = position;
-    problem_ = nullptr;
+    error_ = JsonError::kNone;
   }
-  void Fail(const char* problem) {
-    if (ok()) problem_ = problem;
+  void Fail(JsonError error) {
+    if (ok()) error_ = error;
   }
+  void Stop() { Fail(JsonError::kStopped); }
 
   // The kind of the value that starts here, blanks before it skipped.
   JsonKind Peek();
@@ -69,10 +97,6 @@ class JsonCursor {
   }
 
  private:
-  // Arrays, because ran_out() knows them by their address, and a literal may have several.
-  static constexpr char kRanOut[] = "the file ends inside a value";
-  static constexpr char kTextRanOut[] = "a text does not end";
-
   void SkipBlanks();
   bool Open(char open, char close);  // false when empty or failed
   bool More(char close);
@@ -83,7 +107,7 @@ class JsonCursor {
 
   std::string_view text_;
   std::size_t at_;
-  const char* problem_ = nullptr;
+  JsonError error_ = JsonError::kNone;
 };
 
 // The bytes of a file as text.

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "core/text.h"
+
 namespace vernier {
 namespace {
 
@@ -25,22 +27,6 @@ bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
     if ((text[i] | 0x20) != lower[i]) return false;
   }
   return true;
-}
-
-// Length of the valid UTF-8 sequence at the start of `text`; 0 when there is none.
-std::size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(1);
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool out_of_range = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
-  return overlong || out_of_range ? 0 : length;
 }
 
 }  // namespace
@@ -188,22 +174,11 @@ std::string RepairUtf8(std::string_view text) {
     if ((word & 0x8080808080808080) != 0) break;
   }
   while (bad < text.size()) {
-    const std::size_t length = SequenceLength(text.substr(bad));
+    const std::size_t length = Utf8Length(text.substr(bad));
     if (length == 0) break;
     bad += length;
   }
-  if (bad == text.size()) return {};
-  std::string repaired(text.substr(0, bad));
-  while (bad < text.size()) {
-    const std::size_t length = SequenceLength(text.substr(bad));
-    if (length == 0) {
-      repaired += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[bad++]));
-    } else {
-      repaired += text.substr(bad, length);
-      bad += length;
-    }
-  }
-  return repaired;
+  return bad == text.size() ? std::string() : ValidUtf8(text);
 }
 
 }  // namespace vernier

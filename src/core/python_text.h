@@ -1,4 +1,4 @@
-// Text as Python writes it: what the tables of the msprobe profile are made of.
+// Text as Python writes it: what tables and recordings of other tools are made of.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "core/text.h"
 
-#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -130,38 +129,29 @@ std::string ShortestText(double value) {
   return fmt::format("{}", value);
 }
 
-void AppendPythonRepr(std::string& out, double value) {
-  const std::size_t start = out.size();
-  if (std::isnan(value)) {
-    out += "nan";
-  } else {
-    char text[32];
-    out.append(text, fmt::format_to(text, FMT_COMPILE("{}"), value));
-  }
-  // Letters stand in every text but that of a whole number: e, inf, nan.
-  if (out.find_first_not_of("-0123456789", start) == std::string::npos) out += ".0";
-}
-
-std::string PythonRepr(double value) {
-  std::string text;
-  AppendPythonRepr(text, value);
-  return text;
-}
-
-std::string_view DidYouMean(std::string_view word, const std::string_view* candidates,
-                            std::size_t num_candidates) {
+std::string_view DidYouMean(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t kLongestWord = 64;  // longer ones are no slip of the finger
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   if (word.empty() || word.size() > kLongestWord) return best;
-  for (std::size_t i = 0; i < num_candidates; ++i) {
-    const std::size_t distance = EditDistance(word, candidates[i].substr(0, kLongestWord));
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = EditDistance(word, candidate.substr(0, kLongestWord));
     if (distance < best_distance) {
-      best = candidates[i];
+      best = candidate;
       best_distance = distance;
     }
   }
   return best;
+}
+
+Result<std::size_t> Choose(const std::string& option, std::string_view word,
+                           std::span<const std::string_view> choices) {
+  const auto found = std::find(choices.begin(), choices.end(), word);
+  if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+  const std::string_view guess = DidYouMean(word, choices);
+  return Error{ErrorCode::kBadArgument, fmt::format("{} {}", option, word),
+               guess.empty() ? fmt::format("choose one of {}", fmt::join(choices, ", "))
+                             : fmt::format("did you mean {}?", guess)};
 }
 
 }  // namespace vernier

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "vernier/result.h"
 
 namespace vernier {
 
@@ -15,12 +18,11 @@ std::string ValidUtf8(std::string_view text);
 std::size_t Utf8Length(std::string_view text);
 // The shortest decimal text that reads back as the same double; "nan", "inf", "-inf".
 std::string ShortestText(double value);
-// What Python's repr() gives: ShortestText with ".0" behind whole numbers ("1.0", "1e-12", "inf", "nan").
-std::string PythonRepr(double value);
-void AppendPythonRepr(std::string& out, double value);
 // The candidate closest to `word` by edit distance (a swap of neighbours counts once), or empty when none is
 // close.
-std::string_view DidYouMean(std::string_view word, const std::string_view* candidates,
-                            std::size_t num_candidates);
+std::string_view DidYouMean(std::string_view word, std::span<const std::string_view> candidates);
+// The position of `word` among `choices`, or an error about `option` that guesses or names them.
+Result<std::size_t> Choose(const std::string& option, std::string_view word,
+                           std::span<const std::string_view> choices);
 
 }  // namespace vernier

@@ -12,7 +12,6 @@
 namespace vernier {
 namespace {
 
-constexpr std::size_t kMaxCellCharacters = 32767;
 constexpr int kDeflateLevel =
     1;  // sheets are dull: more effort costs five times the time for a tenth of the size
 constexpr std::string_view kXmlHead = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
@@ -88,12 +87,12 @@ void OpenCell(std::uint32_t row, std::uint32_t column, XlsxFill fill, std::strin
 
 // Excel allows 32767 characters in a cell, counted in UTF-16; cut between characters.
 std::string_view Cut(std::string_view text) {
-  if (text.size() <= kMaxCellCharacters) return text;
+  if (text.size() <= kXlsxMostCharacters) return text;
   std::size_t num_characters = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if ((byte & 0xC0) != 0x80) num_characters += byte >= 0xF0 ? 2 : 1;
-    if (num_characters > kMaxCellCharacters) return text.substr(0, i);
+    if (num_characters > kXlsxMostCharacters) return text.substr(0, i);
   }
   return text;
 }

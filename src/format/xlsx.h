@@ -1,4 +1,4 @@
-// An xlsx file that is written sheet after sheet, rows as finished XML. Libraries format and deflate on one
+// Spreadsheets. One is written sheet after sheet, rows as finished XML. Libraries format and deflate on one
 // thread, which alone takes three seconds for 80 000 rows, and some forget that a disk can be full; here rows
 // are rendered and deflated wherever the caller likes, and this only puts the pieces together. Memory does
 // not grow with the rows, and the same rows give the same bytes.
@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "format/table_file.h"
 #include "vernier/result.h"
+#include "vernier/tensor.h"
 
 namespace vernier {
 
@@ -39,7 +41,10 @@ void AppendXlsxBool(std::uint32_t row, std::uint32_t column, bool value, XlsxFil
 void AppendXlsxEmpty(std::uint32_t row, std::uint32_t column, XlsxFill fill,
                      std::string& xml);  // nothing unless filled
 
-inline constexpr std::uint32_t kXlsxMaxRows = 1048576;
+inline constexpr std::size_t kXlsxMostCharacters = 32'767;  // of a cell, counted in UTF-16
+
+// All sheets one after another, each with its header.
+Result<Done> ReadXlsx(const FileRef& file, const TableRowSink& sink);
 
 // Not thread-safe. The file appears under its name when Finish() succeeds.
 class XlsxStream {

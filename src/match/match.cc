@@ -96,11 +96,7 @@ class Matcher {
 };
 
 Result<Pairing> MatchByPosition(std::size_t num_target, std::size_t num_golden) {
-  if (num_target != num_golden) {
-    return Error{ErrorCode::kBadArgument, "--match position",
-                 "needs equally many tensors on both sides, but the target has " +
-                     std::to_string(num_target) + " and the golden " + std::to_string(num_golden)};
-  }
+  VN_RETURN_IF_ERROR(CheckEqualCounts(num_target, num_golden, "tensors"));
   Pairing pairing;
   for (std::size_t i = 0; i < num_target; ++i) pairing.pairs.push_back({i, i, MatchRule::kPosition});
   return pairing;
@@ -113,14 +109,35 @@ std::string_view Name(MatchRule rule) {
   return kNames[static_cast<std::size_t>(rule)];
 }
 
+std::string Renamed(std::string name, const std::vector<std::pair<std::string, std::string>>& renames) {
+  for (const auto& [from, to] : renames) name = Replaced(name, from, to);
+  return name;
+}
+
+Result<Done> CheckRenames(const std::vector<std::pair<std::string, std::string>>& renames) {
+  for (const auto& [from, to] : renames) {
+    if (from.empty()) return Error{ErrorCode::kBadArgument, "rename", "there is nothing in front of =" + to};
+  }
+  return Done{};
+}
+
+Result<Done> CheckEqualCounts(std::size_t num_target, std::size_t num_golden, std::string_view things) {
+  if (num_target == num_golden) return Done{};
+  return Error{ErrorCode::kBadArgument, "--match position",
+               "needs equally many " + std::string(things) + " on both sides, but the target has " +
+                   std::to_string(num_target) + " and the golden " + std::to_string(num_golden)};
+}
+
 Result<Pairing> Match(std::span<const TensorInfo> target, std::span<const TensorInfo> golden,
                       const MatchOptions& options) {
   if (options.mode == MatchMode::kPosition) return MatchByPosition(target.size(), golden.size());
   Names target_names = NamesOf(target);
   const Names golden_names = NamesOf(golden);
-  for (const auto& [from, to] : options.renames) {
-    if (from.empty()) return Error{ErrorCode::kBadArgument, "rename", "there is nothing in front of =" + to};
-    for (std::string& name : target_names) name = Replaced(name, from, to);
+  VN_RETURN_IF_ERROR(CheckRenames(options.renames));
+  const std::unordered_map<std::string, std::string> mapping(options.mapping.begin(), options.mapping.end());
+  for (std::string& name : target_names) {
+    const auto mapped = mapping.find(name);
+    name = mapped != mapping.end() ? mapped->second : Renamed(std::move(name), options.renames);
   }
   Matcher matcher(target.size(), golden.size());
   matcher.PairEqual([&](std::size_t i) { return target_names[i]; },

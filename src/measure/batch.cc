@@ -168,7 +168,7 @@ auto ProgressOf(const BatchHooks& hooks) -> typename ChunkQueue<Task>::OnProgres
 template <class Task>
 Result<typename Task::Output> RunOne(std::unique_ptr<Task> task, int num_threads) {
   const auto threads = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(internal::NumThreads(num_threads)), task->num_chunks()));
+      static_cast<std::uint64_t>(NumThreads(num_threads)), task->num_chunks()));
   Result<typename Task::Output> output = Error{ErrorCode::kInternal, "", "nothing was measured"};
   ChunkQueue<Task> queue(
       1, [&](std::size_t) -> Result<std::unique_ptr<Task>> { return std::move(task); },
@@ -200,7 +200,7 @@ void MeasurePairs(std::size_t num_pairs, const LoadPair& load, const MeasureOpti
     return PairTask::Open(std::move(pair), options);
   };
   ChunkQueue<PairTask>(num_pairs, open, sink, ProgressOf<PairTask>(hooks), hooks.stop)
-      .Run(internal::NumThreads(options.num_threads));
+      .Run(NumThreads(options.num_threads));
 }
 
 void MeasureTensors(std::size_t num_tensors, const LoadTensor& load, const StatsOptions& options,
@@ -210,7 +210,7 @@ void MeasureTensors(std::size_t num_tensors, const LoadTensor& load, const Stats
     return std::make_unique<StatsTask>(std::move(view), options);
   };
   ChunkQueue<StatsTask>(num_tensors, open, sink, ProgressOf<StatsTask>(hooks), hooks.stop)
-      .Run(internal::NumThreads(options.num_threads));
+      .Run(NumThreads(options.num_threads));
 }
 
 }  // namespace vernier

@@ -12,16 +12,12 @@
 #include <mutex>
 #include <new>
 #include <stop_token>
-#include <thread>
 #include <vector>
 
+#include "core/threads.h"
 #include "vernier/result.h"
 
 namespace vernier::internal {
-
-inline int NumThreads(int asked) {
-  return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 // Task has: using Output; std::uint64_t num_chunks() const (at least 1); std::uint64_t RunChunk(k), giving
 // the bytes it read; Result<Output> Finish(), called once after all chunks.
@@ -42,10 +38,16 @@ class ChunkQueue {
         on_progress_(std::move(on_progress)),
         stop_(std::move(stop)) {}
 
+  // Throws what the sink or a task threw, once all threads have stopped.
   void Run(int num_threads) {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < num_threads; ++i) helpers.emplace_back([this] { Work(); });
-    Work();
+    ThreadPool(num_threads).ForEach(static_cast<std::size_t>(num_threads), [this](std::size_t) {
+      try {
+        Work();
+      } catch (...) {
+        Abort();
+        throw;
+      }
+    });
   }
 
  private:
@@ -66,9 +68,9 @@ class ChunkQueue {
     std::unique_lock lock(queue_mutex_);
     // A task that another thread is opening may have chunks for us: one huge tensor is all the work there is.
     opened_.wait(lock, [&] {
-      return !open_jobs_.empty() || next_task_ < num_tasks_ || num_opening_ == 0 || stop_.stop_requested();
+      return !open_jobs_.empty() || next_task_ < num_tasks_ || num_opening_ == 0 || stops();
     });
-    if (stop_.stop_requested()) return false;
+    if (stops()) return false;
     claim.job = nullptr;
     if (!open_jobs_.empty()) {
       claim.job = open_jobs_.front();
@@ -150,7 +152,7 @@ class ChunkQueue {
     if (delivering_) {
       // A sink slower than everybody else must not make outputs pile up without end.
       if (waiting_.size() > kMaxWaiting)
-        delivered_.wait(lock, [&] { return !delivering_ || waiting_.size() <= kMaxWaiting; });
+        delivered_.wait(lock, [&] { return !delivering_ || waiting_.size() <= kMaxWaiting || aborted_; });
       return;
     }
     delivering_ = true;
@@ -167,6 +169,16 @@ class ChunkQueue {
     if (on_progress_) on_progress_(tasks_done_, bytes_done_);
   }
 
+  bool stops() const { return aborted_ || stop_.stop_requested(); }
+
+  // Nobody waits any more for what will not come.
+  void Abort() {
+    const std::scoped_lock lock(queue_mutex_, delivery_mutex_);
+    aborted_ = true;
+    opened_.notify_all();
+    delivered_.notify_all();
+  }
+
   void Report(std::uint64_t bytes) {
     const std::scoped_lock lock(delivery_mutex_);
     bytes_done_ += bytes;
@@ -180,6 +192,8 @@ class ChunkQueue {
   const Sink sink_;
   const OnProgress on_progress_;
   const std::stop_token stop_;
+
+  std::atomic<bool> aborted_ = false;
 
   std::mutex queue_mutex_;
   std::deque<std::shared_ptr<Job>> open_jobs_;  // with chunks nobody has taken yet

@@ -20,7 +20,7 @@ void PlanRelative(Dtype target, Dtype golden, Relative definition, PairPlan& pla
     plan.relative = RelativeKind::kFloor;
     return;
   }
-  const bool current = definition == Relative::kMsprobeCurrent;
+  const bool current = definition == Relative::kAtLeastFloat32;
   const bool both_float = IsFloatType(target) && IsFloatType(golden);
   if (!both_float || plan.work_double) {
     plan.relative = RelativeKind::kDouble;

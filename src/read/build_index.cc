@@ -1,13 +1,12 @@
 // A path -> the index of the tensors under it.
 #include <algorithm>
-#include <atomic>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "core/threads.h"
 #include "format/safetensors.h"
 #include "read/folder_internal.h"
 #include "read/index_internal.h"
@@ -24,28 +23,12 @@ constexpr std::size_t kMaxHeldFiles = 64;
 // Below this many files a thread costs more than it saves.
 constexpr std::size_t kMinFilesPerThread = 32;
 
-// Calls fn(0) … fn(count - 1), each once, in any order, on several threads.
-template <class Fn>
-void ParallelFor(std::size_t count, int num_threads, const Fn& fn) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) fn(i);
-  };
-  const std::size_t wanted = num_threads > 0 ? static_cast<std::size_t>(num_threads)
-                                             : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> helpers;
-  try {
-    while (helpers.size() + 1 < std::min(wanted, count / kMinFilesPerThread)) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // No more threads to be had: the ones there are do the work.
-  }
-  work();
-}
-
 std::vector<OpenedFile> OpenTensorFiles(const std::vector<fs::path>& paths, int num_threads) {
   std::vector<OpenedFile> opened(paths.size());
   const bool hold = paths.size() <= kMaxHeldFiles;
-  ParallelFor(paths.size(), num_threads, [&](std::size_t i) { opened[i] = OpenTensorFile(paths[i], hold); });
+  const std::size_t most = paths.size() / kMinFilesPerThread;
+  ThreadPool pool(static_cast<int>(std::min(static_cast<std::size_t>(NumThreads(num_threads)), most)));
+  pool.ForEach(paths.size(), [&](std::size_t i) { opened[i] = OpenTensorFile(paths[i], hold); });
   return opened;
 }
 

@@ -10,7 +10,7 @@ namespace {
 struct FormatRow {
   ReportFormat format;
   std::string_view name;  // also the extension
-  Writer (*create)(AtomicFile, const Columns&, const ReportOptions&);
+  Writer (*create)(const std::filesystem::path&, const Columns&, const ReportOptions&);
 };
 constexpr FormatRow kFormats[] = {
     {ReportFormat::kCsv, "csv", NewCsvWriter},
@@ -41,7 +41,7 @@ Result<ReportFormat> FormatOf(const std::filesystem::path& path) {
     if (!extension.empty() && extension.substr(1) == row.name) return row.format;
   }
   return Error{ErrorCode::kBadArgument, path.string(),
-               "the ending does not name a report format; those are " + FormatNames(".")};
+               "the ending does not name a report format; expected " + FormatNames(".")};
 }
 
 Result<ReportFormat> ParseFormat(std::string_view name) {
@@ -51,12 +51,13 @@ Result<ReportFormat> ParseFormat(std::string_view name) {
   return Error{ErrorCode::kBadArgument, std::string(name), "no report format; those are " + FormatNames("")};
 }
 
+std::string_view Name(ReportFormat format) { return kFormats[static_cast<std::size_t>(format)].name; }
+
 Result<std::unique_ptr<ReportWriter>> ReportWriter::Create(const std::filesystem::path& path,
                                                            ReportFormat format,
                                                            const std::vector<std::string>& columns,
                                                            const ReportOptions& options) {
-  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  return kFormats[static_cast<std::size_t>(format)].create(std::move(file), columns, options);
+  return kFormats[static_cast<std::size_t>(format)].create(path, columns, options);
 }
 
 std::string SpreadsheetSafe(std::string_view text) {

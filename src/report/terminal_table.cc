@@ -76,25 +76,19 @@ std::string CutText(const std::string& text, std::size_t width, TableColumn::Cut
   return text.substr(0, StartOfWidth(text, kept / 3)) + std::string(kEllipsis) + text.substr(tail);
 }
 
-struct CellText {
-  std::string operator()(std::monostate) const { return ""; }
-  std::string operator()(bool value) const { return value ? "yes" : "no"; }
-  std::string operator()(std::int64_t value) const { return std::to_string(value); }
-  std::string operator()(std::uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const {
-    if (std::isnan(value)) return "nan";
-    std::string text = fmt::format("{:.4g}", value);
-    // A cosine of 0.99999 must not look like 1, nor 99.999 percent like all of them.
-    if (text == "1" && value < 1) return fmt::format("{:.6f}", std::floor(value * 1e6) / 1e6);
-    if (text == "100" && value < 100) return fmt::format("{:.4f}", std::floor(value * 1e4) / 1e4);
-    return text;
-  }
-  std::string operator()(const std::string& text) const { return Printable(text); }
-};
+std::string NumberText(double value) {
+  if (std::isnan(value)) return "nan";
+  std::string text = fmt::format("{:.4g}", value);
+  // A cosine of 0.99999 must not look like 1, nor 99.999 percent like all of them.
+  if (text == "1" && value < 1) return fmt::format("{:.6f}", std::floor(value * 1e6) / 1e6);
+  if (text == "100" && value < 100) return fmt::format("{:.4f}", std::floor(value * 1e4) / 1e4);
+  return text;
+}
 
-bool IsNumber(const Cell& cell) {
-  return std::holds_alternative<double>(cell) || std::holds_alternative<std::int64_t>(cell) ||
-         std::holds_alternative<std::uint64_t>(cell);
+std::string ShownText(const Cell& cell) {
+  if (cell.kind == Cell::Kind::kBool) return cell.integer != 0 ? "yes" : "no";
+  if (cell.kind == Cell::Kind::kNumber) return NumberText(cell.number);
+  return Printable(CellText(cell));
 }
 
 using Texts = std::vector<std::string>;
@@ -129,27 +123,28 @@ std::size_t CommonStart(const std::vector<Texts>& lines, std::size_t column) {
 
 class TableText {
  public:
-  TableText(std::span<const TableColumn> columns, std::span<const TableRow> rows, const TableOptions& options)
+  TableText(std::span<const TableColumn> columns, const RowBlock& rows, const TableOptions& options)
       : columns_(columns), options_(options), to_the_right_(columns.size()) {
     for (const TableColumn& column : columns) widths_.push_back(DisplayWidth(column.heading));
-    for (const TableRow& row : rows) {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
       Texts texts;
       for (std::size_t i = 0; i < columns.size(); ++i) {
-        texts.push_back(std::visit(CellText{}, row.cells[i]));
+        const Cell& cell = rows.row(row)[i];
+        texts.push_back(ShownText(cell));
         widths_[i] = std::max(widths_[i], DisplayWidth(texts.back()));
-        if (IsNumber(row.cells[i])) to_the_right_[i] = true;
+        if (cell.is_number()) to_the_right_[i] = true;
       }
       lines_.push_back(std::move(texts));
     }
     if (options.width != 0 && !columns.empty()) Fit();
   }
 
-  std::string Render(std::span<const TableRow> rows) {
+  std::string Render(const RowBlock& rows) {
     Texts headings;
     for (const TableColumn& column : columns_) headings.push_back(column.heading);
     AddLine(headings, kBold, std::nullopt);
     for (std::size_t i = 0; i < lines_.size(); ++i) {
-      AddLine(lines_[i], kColours[static_cast<std::size_t>(rows[i].colour)], options_.colour_column);
+      AddLine(lines_[i], kColours[static_cast<std::size_t>(rows.colours[i])], options_.colour_column);
     }
     return std::move(out_);
   }
@@ -201,7 +196,7 @@ class TableText {
 
 }  // namespace
 
-std::string RenderTable(std::span<const TableColumn> columns, std::span<const TableRow> rows,
+std::string RenderTable(std::span<const TableColumn> columns, const RowBlock& rows,
                         const TableOptions& options) {
   return TableText(columns, rows, options).Render(rows);
 }

@@ -1,67 +1,55 @@
-// xlsx: rows are rendered into pieces of XML, each deflated on its own.
+#include "format/xlsx.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "core/text.h"
 #include "report/writers_internal.h"
-#include "format/xlsx.h"
 
 namespace vernier {
 namespace {
 
-constexpr std::size_t kMostCharacters = 32'767;  // of a cell
-constexpr std::string_view kCutNote = " [cut]";
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-
-constexpr XlsxFill kFills[] = {  // in the order of RowColour
+constexpr XlsxFill kPaleFills[] = {  // in the order of RowColour
     XlsxFill::kNone, XlsxFill::kPaleRed, XlsxFill::kPaleYellow, XlsxFill::kPaleGreen};
+constexpr XlsxFill kBrightFills[] = {XlsxFill::kNone, XlsxFill::kRed, XlsxFill::kYellow, XlsxFill::kNone};
 
 // Counted in characters, as the limit of the format is; cutting inside one would make the file unreadable.
-std::string CellText(std::string_view text) {
+std::string CutText(std::string_view text, std::string_view note) {
   std::string valid = ValidUtf8(text);
-  if (valid.size() <= kMostCharacters) return valid;
+  if (valid.size() <= kXlsxMostCharacters) return valid;
   std::size_t num_characters = 0, end = 0, cut = 0;
   for (; end < valid.size(); ++num_characters) {
-    if (num_characters <= kMostCharacters - kCutNote.size()) cut = end;
+    if (num_characters <= kXlsxMostCharacters - note.size()) cut = end;
     // Beyond U+FFFF a character counts twice there.
     const std::size_t length = Utf8Length(std::string_view(valid).substr(end));
     if (length == 4) ++num_characters;
     end += length;
   }
-  if (num_characters <= kMostCharacters) return valid;
-  return valid.substr(0, cut) + std::string(kCutNote);
+  if (num_characters <= kXlsxMostCharacters) return valid;
+  return valid.substr(0, cut) + std::string(note);
 }
 
-struct XlsxCell {
-  std::uint32_t row, column;
-  XlsxFill fill;
-  std::string& xml;
+// A cell is a double: beyond 2^53 an integer would lose digits silently, unless a family wants it so.
+bool IsWritableNumber(const Cell& cell) {
+  const bool is_exact =
+      cell.kind == Cell::Kind::kNumber || !cell.text.empty() || std::abs(cell.number) < 0x1p53;
+  return cell.is_number() && std::isfinite(cell.number) && is_exact;
+}
 
-  // A number cell is a double: beyond 2^53 an integer would lose digits silently.
-  template <class Integer>
-  void Whole(Integer value) const {
-    const auto number = static_cast<double>(value);
-    if (std::abs(number) < 0x1p53) {
-      AppendXlsxNumber(row, column, number, fill, xml);
-    } else {
-      AppendXlsxText(row, column, std::to_string(value), fill, xml);
-    }
-  }
-
-  void operator()(std::monostate) const { AppendXlsxEmpty(row, column, fill, xml); }
-  void operator()(bool value) const { AppendXlsxBool(row, column, value, fill, xml); }
-  void operator()(std::int64_t value) const { Whole(value); }
-  void operator()(std::uint64_t value) const { Whole(value); }
-  void operator()(double value) const {
-    if (std::isfinite(value)) {
-      AppendXlsxNumber(row, column, value, fill, xml);
-    } else {
-      AppendXlsxText(row, column, ShortestText(value), fill, xml);
-    }
-  }
-  void operator()(const std::string& text) const { AppendXlsxText(row, column, CellText(text), fill, xml); }
-};
+void AppendCell(std::uint32_t row, std::uint32_t column, const Cell& cell, const TableStyle& style,
+                XlsxFill fill, std::string& xml) {
+  if (IsWritableNumber(cell)) return AppendXlsxNumber(row, column, cell.number, fill, xml);
+  if (cell.kind == Cell::Kind::kNone || cell.kind == Cell::Kind::kJson)
+    return AppendXlsxEmpty(row, column, fill, xml);
+  if (cell.kind == Cell::Kind::kBool && !style.bools_as_texts)
+    return AppendXlsxBool(row, column, cell.integer != 0, fill, xml);
+  if (cell.kind == Cell::Kind::kText || cell.kind == Cell::Kind::kShown)
+    return AppendXlsxText(row, column, CutText(cell.text, style.cut_note), fill, xml);
+  std::string text = CellText(cell);
+  if (std::isinf(cell.number)) text += style.behind_infinity;
+  AppendXlsxText(row, column, text, fill, xml);
+}
 
 // The heading stays in sight, and every column is as wide as its heading.
 std::string LayoutOf(const Columns& columns) {
@@ -79,72 +67,84 @@ std::string LayoutOf(const Columns& columns) {
 
 class XlsxWriter final : public ReportWriter {
  public:
-  XlsxWriter(XlsxStream stream, const Columns& columns, const ReportOptions& options)
-      : stream_(std::move(stream)), columns_(columns), options_(options) {}
-
-  Result<Done> Write(std::span<const Cell> cells, RowColour colour) override {
-    if (num_rows_in_sheet_ == options_.rows_per_sheet) VN_RETURN_IF_ERROR(StartSheet());
-    ++num_rows_in_sheet_;
-    AddRow(cells, kFills[static_cast<std::size_t>(colour)]);
-    return xml_.size() < kPieceBytes ? Result<Done>(Done{}) : WritePiece();
+  XlsxWriter(const std::filesystem::path& path, XlsxStream stream, const Columns& columns,
+             const ReportOptions& options)
+      : stream_(std::move(stream)), style_(options.style), rows_per_sheet_(style_.max_rows_of_a_sheet) {
+    paths_.push_back(path);
+    for (const std::string& column : columns) columns_.push_back(column);
+    const std::uint64_t num_rows = options.num_rows.value_or(0);
+    if (num_rows < rows_per_sheet_) return;
+    num_sheets_ = (num_rows + rows_per_sheet_ - 1) / rows_per_sheet_;
+    rows_per_sheet_ = (num_rows + num_sheets_ - 1) / num_sheets_;
   }
 
-  Result<Done> Finish() override {
-    VN_RETURN_IF_ERROR(WritePiece());
-    return stream_.Finish();
-  }
-
-  Result<Done> StartSheet() {
-    VN_RETURN_IF_ERROR(WritePiece());
-    std::string name = options_.sheet;
-    if (options_.first_sheet_number) {
-      name += std::to_string(*options_.first_sheet_number + num_sheets_);
-    } else if (num_sheets_ > 0) {
-      name += std::to_string(num_sheets_ + 1);
+  Result<Rendered> Render(std::uint64_t first_row, const RowBlock& rows) const override {
+    const XlsxFill* fills = style_.bright_colours ? kBrightFills : kPaleFills;
+    Rendered pieces = RenderParts(
+        first_row, rows, rows_per_sheet_,
+        [&](std::uint64_t row, std::span<const Cell> cells, RowColour colour, std::string& xml) {
+          AppendRow(row + 2, cells, fills[static_cast<std::size_t>(colour)], xml);  // behind the heading
+        });
+    for (RenderedPiece& piece : pieces) {
+      VN_ASSIGN_OR_RETURN(DeflatedPiece deflated, DeflatePiece(piece.bytes));
+      piece = {piece.part, std::move(deflated.bytes), deflated.unpacked_bytes, deflated.crc32};
     }
-    ++num_sheets_;
-    num_rows_in_sheet_ = 0;
-    VN_RETURN_IF_ERROR(stream_.BeginSheet(name, LayoutOf(columns_)));
-    AddRow(std::vector<Cell>(columns_.begin(), columns_.end()), XlsxFill::kHeading);
+    return pieces;
+  }
+
+  Result<Done> Append(const Rendered& rendered) override {
+    for (const RenderedPiece& piece : rendered) {
+      while (num_opened_ <= piece.part) VN_RETURN_IF_ERROR(OpenNext());
+      VN_RETURN_IF_ERROR(stream_.Append({piece.bytes, piece.unpacked_bytes, piece.crc32}));
+    }
     return Done{};
   }
 
- private:
-  // The heading is row 1, so that the number of rows behind it gives the row of the last.
-  void AddRow(std::span<const Cell> cells, XlsxFill fill) {
-    const auto row = static_cast<std::uint32_t>(num_rows_in_sheet_ + 1);
-    fmt::format_to(std::back_inserter(xml_), "<row r=\"{}\">", row);
-    for (std::uint32_t column = 0; column < cells.size(); ++column) {
-      std::visit(XlsxCell{row, column, fill, xml_}, cells[column]);
-    }
-    xml_ += "</row>";
+  Result<Done> Finish() override {
+    while (num_opened_ < num_sheets_) VN_RETURN_IF_ERROR(OpenNext());
+    return stream_.Finish();
   }
 
-  Result<Done> WritePiece() {
-    if (xml_.empty()) return Done{};
-    VN_ASSIGN_OR_RETURN(const DeflatedPiece piece, DeflatePiece(xml_));
-    xml_.clear();
+ private:
+  void AppendRow(std::uint64_t row, std::span<const Cell> cells, XlsxFill fill, std::string& xml) const {
+    const auto line = static_cast<std::uint32_t>(row);
+    fmt::format_to(std::back_inserter(xml), FMT_STRING("<row r=\"{}\">"), line);
+    for (std::uint32_t i = 0; i < cells.size(); ++i) AppendCell(line, i, cells[i], style_, fill, xml);
+    xml += "</row>";
+  }
+
+  Result<Done> OpenNext() {
+    const bool only = num_sheets_ == 1 && num_opened_ == 0;
+    const std::string name =
+        only ? std::string(style_.only_sheet)
+             : fmt::format("{}{}", style_.sheets,
+                           num_opened_ + static_cast<std::uint64_t>(style_.first_sheet_number));
+    ++num_opened_;
+    VN_RETURN_IF_ERROR(stream_.BeginSheet(name, style_.plain_sheets ? std::string() : LayoutOf(columns_)));
+    std::string xml;
+    const std::vector<Cell> headings(columns_.begin(), columns_.end());
+    AppendRow(1, headings, style_.plain_sheets ? XlsxFill::kNone : XlsxFill::kHeading, xml);
+    VN_ASSIGN_OR_RETURN(const DeflatedPiece piece, DeflatePiece(xml));
     return stream_.Append(piece);
   }
 
   XlsxStream stream_;
   Columns columns_;
-  ReportOptions options_;
-  std::string xml_;  // rows that are not written yet
-  int num_sheets_ = 0;
-  std::uint64_t num_rows_in_sheet_ = 0;
+  const TableStyle style_;
+  std::uint64_t rows_per_sheet_, num_sheets_ = 1, num_opened_ = 0;
 };
 
 }  // namespace
 
-Writer NewXlsxWriter(AtomicFile file, const Columns& columns, const ReportOptions& options) {
+Writer NewXlsxWriter(const std::filesystem::path& path, const Columns& columns,
+                     const ReportOptions& options) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   if (file.written_directly()) {
-    return Error{ErrorCode::kUnsupported, file.path().string(), "xlsx needs a regular file"};
+    return Error{ErrorCode::kUnsupported, path.string(), "xlsx needs a regular file"};
   }
   VN_ASSIGN_OR_RETURN(XlsxStream stream, XlsxStream::Create(std::move(file)));
-  auto writer = std::make_unique<XlsxWriter>(std::move(stream), columns, options);
-  VN_RETURN_IF_ERROR(writer->StartSheet());
-  return std::unique_ptr<ReportWriter>(std::move(writer));
+  return std::unique_ptr<ReportWriter>(
+      std::make_unique<XlsxWriter>(path, std::move(stream), columns, options));
 }
 
 }  // namespace vernier

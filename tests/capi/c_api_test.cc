@@ -33,13 +33,14 @@ using DumpHandle = Owner<VnDump, VnCloseDump>;
 using Loaded = Owner<VnLoaded, VnCloseLoaded>;
 using Cancel = Owner<VnCancel, VnCloseCancel>;
 
-std::map<std::string, VnCell> RowOf(const Table& table, size_t row = 0) {
-  std::vector<VnCell> cells(VnTableNumColumns(table.handle));
-  EXPECT_EQ(VnTableRow(table.handle, row, cells.data(), cells.size()), VN_OK);
+std::map<std::string, VnCell> RowOf(const VnTable* table, size_t row = 0) {
+  std::vector<VnCell> cells(VnTableNumColumns(table));
+  EXPECT_EQ(VnTableRow(table, row, cells.data(), cells.size()), VN_OK);
   std::map<std::string, VnCell> by_name;
-  for (size_t i = 0; i < cells.size(); ++i) by_name[VnTableColumn(table.handle, i)] = cells[i];
+  for (size_t i = 0; i < cells.size(); ++i) by_name[VnTableColumn(table, i)] = cells[i];
   return by_name;
 }
+std::map<std::string, VnCell> RowOf(const Table& table) { return RowOf(table.handle); }
 
 std::string Text(const VnCell& cell) {
   EXPECT_EQ(cell.kind, VN_CELL_TEXT);
@@ -201,14 +202,25 @@ TEST(CApi, ComparesTwoFiles) {
   const std::string target_path = (folder.path() / "target.safetensors").string();
   ASSERT_EQ(VnWriteSafetensors(golden_path.c_str(), names.data(), goldens.data(), 2), VN_OK);
   ASSERT_EQ(VnWriteSafetensors(target_path.c_str(), names.data(), targets.data(), 2), VN_OK);
-  Table rows, summary;
-  ASSERT_EQ(VnCompare(target_path.c_str(), golden_path.c_str(), nullptr, rows.out(), summary.out()), VN_OK)
-      << VnLastError()->message;
-  ASSERT_EQ(VnTableNumRows(rows.handle), 2U);
+  const std::string request = R"({"target": ")" + target_path + R"(", "golden": ")" + golden_path + "\"}";
+  struct Heard {
+    int lines = 0, steps = 0;
+  } heard;
+  VnCompareHooks hooks{sizeof(VnCompareHooks), nullptr, &heard, nullptr, nullptr, 1};
+  hooks.on_progress = [](void* context, uint64_t, uint64_t, uint64_t, uint64_t) {
+    ++static_cast<Heard*>(context)->steps;
+  };
+  Owner<VnOutcome, VnCloseOutcome> outcome;
+  ASSERT_EQ(VnCompareRecordings(request.c_str(), &hooks, outcome.out()), VN_OK) << VnLastError()->message;
+  const VnTable* rows = VnOutcomeRows(outcome.handle);
+  ASSERT_EQ(VnTableNumRows(rows), 2U);
   EXPECT_EQ(Text(RowOf(rows, 0)["verdict"]), "pass");
   EXPECT_EQ(Text(RowOf(rows, 1)["verdict"]), "fail");
   EXPECT_EQ(RowOf(rows, 1)["max_abs"].number, 0.5);
-  EXPECT_EQ(Text(RowOf(summary)["verdict"]), "fail");
+  EXPECT_THAT(VnOutcomeJson(outcome.handle), HasSubstr("\"status\": 1"));
+  EXPECT_GT(heard.steps, 0);
+  EXPECT_EQ(VnCompareRecordings("{\"targt\": 1}", nullptr, outcome.out()), VN_FAILED);
+  EXPECT_STREQ(VnLastError()->where, "request.targt");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ nm=$1
 
 others=$(exported "$2" | grep -v '^Vn[A-Z]')
 [ -z "$others" ] || fail "exported, but not part of the C API:" "$others"
-exported "$2" | grep -qx 'VnCompare' || fail "VnCompare is not exported"
+exported "$2" | grep -qx 'VnCompareRecordings' || fail "VnCompareRecordings is not exported"
 python=$("$nm" --dynamic --undefined-only "$2" | grep -E ' _?Py')
 [ -z "$python" ] || fail "the library needs Python:" "$python"
 

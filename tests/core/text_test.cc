@@ -56,35 +56,9 @@ TEST(ShortestText, NamesSpecialValues) {
   EXPECT_EQ(ShortestText(-inf), "-inf");
 }
 
-TEST(PythonRepr, IsWhatPythonPrints) {
-  struct Case {
-    double value;
-    const char* text;
-  };
-  const double inf = std::numeric_limits<double>::infinity();
-  for (const auto& [value, text] :
-       std::initializer_list<Case>{{1, "1.0"},
-                                   {-0.0, "-0.0"},
-                                   {0.1, "0.1"},
-                                   {1e-12, "1e-12"},
-                                   {1e42, "1e+42"},
-                                   {1e15, "1000000000000000.0"},
-                                   {1e16, "1e+16"},
-                                   {123456789012345680, "1.2345678901234568e+17"},
-                                   {0.0001, "0.0001"},
-                                   {0.00001, "1e-05"},
-                                   {9999999999999998, "9999999999999998.0"},
-                                   {5e-324, "5e-324"},
-                                   {inf, "inf"},
-                                   {-inf, "-inf"},
-                                   {std::numeric_limits<double>::quiet_NaN(), "nan"}}) {
-    EXPECT_EQ(PythonRepr(value), text);
-  }
-}
-
 std::string_view Guess(std::string_view word) {
   constexpr std::string_view kWords[] = {"compare", "inspect", "env", "--match", "--rtol"};
-  return DidYouMean(word, kWords, std::size(kWords));
+  return DidYouMean(word, kWords);
 }
 
 TEST(DidYouMean, FindsASlipOfTheFinger) {
@@ -98,6 +72,13 @@ TEST(DidYouMean, SaysNothingWhenNothingIsClose) {
   EXPECT_EQ(Guess("banana"), "");
   EXPECT_EQ(Guess(""), "");
   EXPECT_EQ(Guess(std::string(100000, 'x')), "");
+}
+
+TEST(Choose, GuessesOrNamesTheChoices) {
+  constexpr std::string_view kWords[] = {"exact", "fuzzy"};
+  EXPECT_EQ(*Choose("--match", "fuzzy", kWords), 1u);
+  EXPECT_EQ(Choose("--match", "fuzy", kWords).error().detail, "did you mean fuzzy?");
+  EXPECT_EQ(Choose("--match", "telepathy", kWords).error().detail, "choose one of exact, fuzzy");
 }
 
 }  // namespace

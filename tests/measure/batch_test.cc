@@ -85,7 +85,7 @@ class EveryDtype : public testing::TestWithParam<Dtype> {};
 TEST_P(EveryDtype, GivesTheSameBitsForAnyThreadsAndInstructionSet) {
   const Data data = MakeData();
   const std::vector<std::string_view> targets = internal::AvailableTargets();
-  for (const Relative relative : {Relative::kFloor, Relative::kMsprobeClassic}) {
+  for (const Relative relative : {Relative::kFloor, Relative::kStoredType}) {
     internal::ForceTarget("PLAIN");
     const std::vector<PairMeasures> want = Measure(data, GetParam(), relative, 1);
     const auto check = [&](std::string_view target, int num_threads) {

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <numeric>
+#include <stdexcept>
+#include <thread>
 
 namespace vernier::internal {
 namespace {
@@ -82,6 +84,23 @@ TEST(ChunkQueue, DeliversInOrderAndEndsAlsoWhenTheLastTasksFailToOpen) {
     std::iota(expected.begin(), expected.end(), 0);
     EXPECT_EQ(delivered, expected);
     EXPECT_EQ(failed, 20u);
+  }
+}
+
+TEST(ChunkQueue, ASinkThatThrowsEndsTheRunInsteadOfHangingIt) {
+  for (const int num_threads : {1, 2, 4}) {
+    ChunkQueue<SmallTask> queue(
+        5000,
+        [](std::size_t index) -> Result<std::unique_ptr<SmallTask>> {
+          auto task = std::make_unique<SmallTask>();
+          task->index = index;
+          return task;
+        },
+        [](std::size_t index, const Result<std::size_t>&) {
+          if (index == 100) throw std::runtime_error("sink");
+        },
+        nullptr, {});
+    EXPECT_THROW(queue.Run(num_threads), std::runtime_error);
   }
 }
 

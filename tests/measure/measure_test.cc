@@ -170,23 +170,23 @@ TEST(MeasurePair, TellsApart64BitIntegersThatDoubleDoesNot) {
 
 TEST(MeasurePair, RelativeErrorsFollowTheDefinitionAskedFor) {
   MeasureOptions options;
-  options.relative = Relative::kMsprobeClassic;
+  options.relative = Relative::kStoredType;
   const PairMeasures classic = Pair({1.0f, 0.0f, 2.001f}, {0.0f, 0.0f, 2.0f}, options);
   EXPECT_EQ(classic.max_relative, double{(1.0f + 0x1p-52f - 0x1p-52f) / 0x1p-52f});
   EXPECT_EQ(classic.num_relative_below_1e3, 2u);
-  options.relative = Relative::kMsprobeCurrent;
+  options.relative = Relative::kAtLeastFloat32;
   EXPECT_EQ(Pair({1.0f}, {0.0f}, options).max_relative, double{(1.0f + 0x1p-23f - 0x1p-23f) / 0x1p-23f});
 
   // Half precision: epsilon vanishes, 0/0 is NaN, x/0 infinite, and every step rounds.
   const std::vector<std::uint16_t> t = {0x0000, 0x3c01}, g = {0x0000, 0x3c00}, x = {0x3c00}, zero = {0x0000};
   options.groups = kEverything;
-  options.relative = Relative::kMsprobeClassic;
+  options.relative = Relative::kStoredType;
   const PairMeasures half = MeasurePair(View(Dtype::kF16, t), View(Dtype::kF16, g), options).value();
   EXPECT_TRUE(half.relative_has_nan);
   EXPECT_EQ(half.max_relative, 0x1p-10);
   EXPECT_EQ(half.num_relative_below_1e3, 1u);
   EXPECT_EQ(MeasurePair(View(Dtype::kF16, x), View(Dtype::kF16, zero), options).value().max_relative, kInf);
-  options.relative = Relative::kMsprobeCurrent;
+  options.relative = Relative::kAtLeastFloat32;
   EXPECT_FALSE(MeasurePair(View(Dtype::kF16, t), View(Dtype::kF16, g), options).value().relative_has_nan);
 }
 

@@ -11,10 +11,18 @@ namespace {
 
 using Cut = TableColumn::Cut;
 
+RowBlock Rows(const std::vector<std::vector<Cell>>& rows, RowColour colour = RowColour::kNone) {
+  RowBlock block(rows.front().size());
+  for (const std::vector<Cell>& row : rows) {
+    block.cells.insert(block.cells.end(), row.begin(), row.end());
+    block.colours.push_back(colour);
+  }
+  return block;
+}
+
 TEST(RenderTable, AlignsColumnsAndRoundsNumbers) {
   const std::vector<TableColumn> columns = {{"name"}, {"max abs"}, {"n"}};
-  const std::vector<TableRow> rows = {{{"a", 0.123456, std::uint64_t{5}}},
-                                      {{"longer", 1e-30, std::uint64_t{12345}}}};
+  const RowBlock rows = Rows({{"a", 0.123456, std::uint64_t{5}}, {"longer", 1e-30, std::uint64_t{12345}}});
   EXPECT_EQ(RenderTable(columns, rows, {}),
             "name    max abs      n\n"
             "a        0.1235      5\n"
@@ -23,7 +31,7 @@ TEST(RenderTable, AlignsColumnsAndRoundsNumbers) {
 
 TEST(RenderTable, NeverRoundsUpToAWholeOne) {
   const std::vector<TableColumn> columns = {{"cosine"}, {"%"}};
-  const std::vector<TableRow> rows = {{{1.0, 100.0}}, {{0.99999, 99.9999}}, {{0.999999999, 99.99999999}}};
+  const RowBlock rows = Rows({{1.0, 100.0}, {0.99999, 99.9999}, {0.999999999, 99.99999999}});
   EXPECT_EQ(RenderTable(columns, rows, {}),
             "  cosine        %\n"
             "       1      100\n"
@@ -33,8 +41,7 @@ TEST(RenderTable, NeverRoundsUpToAWholeOne) {
 
 TEST(RenderTable, CutsNamesInTheMiddleAndSentencesAtTheEnd) {
   const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}, {"x"}, {"why", Cut::kEnd}};
-  const std::vector<TableRow> rows = {
-      {{"model.layers.12.attention.weight", 1.0, "three elements differ by much"}}};
+  const RowBlock rows = Rows({{"model.layers.12.attention.weight", 1.0, "three elements differ by much"}});
   TableOptions options;
   options.width = 40;
   EXPECT_EQ(RenderTable(columns, rows, options),
@@ -44,7 +51,7 @@ TEST(RenderTable, CutsNamesInTheMiddleAndSentencesAtTheEnd) {
 
 TEST(RenderTable, DropsWhatAllNamesBeginWithBeforeItCutsThem) {
   const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}, {"x"}};
-  const std::vector<TableRow> rows = {{{"model.layers.10.weight", 1.0}}, {{"model.layers.1.weight", 2.0}}};
+  const RowBlock rows = Rows({{"model.layers.10.weight", 1.0}, {"model.layers.1.weight", 2.0}});
   TableOptions options;
   options.width = 20;
   EXPECT_EQ(RenderTable(columns, rows, options),
@@ -57,7 +64,7 @@ TEST(RenderTable, DropsWhatAllNamesBeginWithBeforeItCutsThem) {
 
 TEST(RenderTable, CountsColumnsOfTheScreenNotBytes) {
   const std::vector<TableColumn> columns = {{"name"}, {"x"}};
-  EXPECT_EQ(RenderTable(columns, std::vector<TableRow>{{{"重量", 1.0}}, {{"größe", 2.0}}}, {}),
+  EXPECT_EQ(RenderTable(columns, Rows({{"重量", 1.0}, {"größe", 2.0}}), {}),
             "name   x\n"
             "重量   1\n"
             "größe  2\n");
@@ -67,8 +74,7 @@ TEST(RenderTable, NeverCutsInsideACharacter) {
   const std::vector<TableColumn> columns = {{"name", Cut::kMiddle}};
   TableOptions options;
   for (options.width = 12; options.width < 40; ++options.width) {
-    const std::string table =
-        RenderTable(columns, std::vector<TableRow>{{{"重量重量重量重量重量重量重量重量"}}}, options);
+    const std::string table = RenderTable(columns, Rows({{"重量重量重量重量重量重量重量重量"}}), options);
     EXPECT_EQ(table.find('\\'), std::string::npos);
     std::string rest = table.substr(table.find('\n') + 1);
     for (const std::string part : {"重", "量", "…", "\n"}) {
@@ -79,13 +85,13 @@ TEST(RenderTable, NeverCutsInsideACharacter) {
 }
 
 TEST(RenderTable, KeepsOneLineForEachRow) {
-  EXPECT_EQ(RenderTable(std::vector<TableColumn>{{"n"}}, std::vector<TableRow>{{{"a\nb\x1b[31m"}}}, {}),
+  EXPECT_EQ(RenderTable(std::vector<TableColumn>{{"n"}}, Rows({{"a\nb\x1b[31m"}}), {}),
             "n\na\\nb\\x1b[31m\n");
 }
 
 TEST(RenderTable, ColoursOnlyWhenAsked) {
   const std::vector<TableColumn> columns = {{"n"}, {"verdict"}};
-  const std::vector<TableRow> rows = {{{"a", "fail"}, RowColour::kRed}};
+  const RowBlock rows = Rows({{"a", "fail"}}, RowColour::kRed);
   TableOptions options;
   options.colour_column = 1;
   EXPECT_EQ(RenderTable(columns, rows, options), "n  verdict\na  fail\n");

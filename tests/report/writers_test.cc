@@ -31,12 +31,21 @@ class WritersTest : public testing::Test {
     const fs::path path = folder_.path() / name;
     auto writer = ReportWriter::Create(path, *FormatOf(path), columns, options);
     EXPECT_TRUE(writer) << writer.error().Message();
-    for (const Row& row : rows) EXPECT_TRUE((*writer)->Write(row, colour));
+    std::uint64_t first_row = 0;
+    for (const Row& row : rows) EXPECT_TRUE(Write(**writer, first_row++, row, colour));
     EXPECT_FALSE(fs::exists(path)) << "there before it is whole";
     const Result<Done> done = (*writer)->Finish();
     EXPECT_TRUE(done) << done.error().Message();
     EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1) << "something is left behind";
     return path;
+  }
+  static Result<Done> Write(ReportWriter& writer, std::uint64_t number, const Row& row,
+                            RowColour colour = RowColour::kNone) {
+    RowBlock block(row.size());
+    block.cells = row;
+    block.colours.push_back(colour);
+    VN_ASSIGN_OR_RETURN(const Rendered rendered, writer.Render(number, block));
+    return writer.Append(rendered);
   }
   static std::string TextOf(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
@@ -58,8 +67,7 @@ class WritersTest : public testing::Test {
 };
 
 TEST_F(WritersTest, CsvFormatsEveryKindOfCell) {
-  const Row row = {
-      std::monostate{}, true, std::int64_t{-3}, ~std::uint64_t{0}, 0.1, 1.0, kInf, -kInf, kNan, "text"};
+  const Row row = {Cell(), true, std::int64_t{-3}, ~std::uint64_t{0}, 0.1, 1.0, kInf, -kInf, kNan, "text"};
   EXPECT_EQ(TextOf(Written("a.csv", {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}, {row})),
             "a,b,c,d,e,f,g,h,i,j\n,True,-3,18446744073709551615,0.1,1.0,inf,-inf,nan,text\n");
 }
@@ -81,12 +89,12 @@ TEST_F(WritersTest, EveryTextFormatIsUtf8) {
 }
 
 TEST_F(WritersTest, JsonlHasOneObjectForEachRow) {
-  const Row row = {std::monostate{}, true, std::uint64_t{7}, 2.0, kNan, "q\"\\\n\x1b"};
+  const Row row = {Cell(), true, std::uint64_t{7}, 2.0, kNan, "q\"\\\n\x1b"};
   EXPECT_EQ(TextOf(Written("a.jsonl", {"a", "b", "c", "d", "e", "f\""}, {row, row})),
             "{\"a\": null, \"b\": true, \"c\": 7, \"d\": 2.0, \"e\": \"nan\", \"f\\\"\": "
-            "\"q\\\"\\\\\\u000a\\u001b\"}\n"
+            "\"q\\\"\\\\\\n\\u001b\"}\n"
             "{\"a\": null, \"b\": true, \"c\": 7, \"d\": 2.0, \"e\": \"nan\", \"f\\\"\": "
-            "\"q\\\"\\\\\\u000a\\u001b\"}\n");
+            "\"q\\\"\\\\\\n\\u001b\"}\n");
 }
 
 TEST_F(WritersTest, JsonIsOneList) {
@@ -127,9 +135,10 @@ TEST_F(WritersTest, XlsxColoursRows) {
 
 TEST_F(WritersTest, XlsxContinuesOnTheNextSheet) {
   ReportOptions options;
-  options.rows_per_sheet = 2;
-  options.sheet = "part_";
-  options.first_sheet_number = 0;
+  options.style.max_rows_of_a_sheet = 2;
+  options.style.sheets = "part_";
+  options.style.first_sheet_number = 0;
+  options.num_rows = 3;
   const fs::path path = Written("a.xlsx", {"n"}, {{"r0"}, {"r1"}, {"r2"}}, RowColour::kNone, options);
   EXPECT_THAT(MemberOf(path, "xl/worksheets/sheet1.xml"), HasSubstr("r1"));
   EXPECT_THAT(MemberOf(path, "xl/worksheets/sheet2.xml"), HasSubstr("r2"));
@@ -142,7 +151,8 @@ TEST_F(WritersTest, XlsxCutsATextThatNoCellCanHold) {
   const std::string fits(32767, 'x');
   std::string wide;
   for (int i = 0; i < 20000; ++i) wide += "🙂";
-  const fs::path path = Written("a.xlsx", {"n"}, {{fits}, {fits + "y"}, {wide}});
+  const std::string longer = fits + "y";
+  const fs::path path = Written("a.xlsx", {"n"}, {{fits}, {longer}, {wide}});
   const std::string sheet = MemberOf(path, "xl/worksheets/sheet1.xml");
   // No matcher, which would print it all.
   for (const std::string& text : {fits, fits.substr(0, 32761) + " [cut]", std::string("🙂 [cut]")}) {
@@ -150,11 +160,40 @@ TEST_F(WritersTest, XlsxCutsATextThatNoCellCanHold) {
   }
 }
 
+TEST_F(WritersTest, CsvContinuesInTheNextFile) {
+  ReportOptions options;
+  options.style.max_rows_of_a_csv = 2;
+  options.num_rows = 3;
+  const fs::path path = folder_.path() / "a.csv";
+  auto writer = ReportWriter::Create(path, ReportFormat::kCsv, {"n"}, options);
+  ASSERT_TRUE(writer);
+  for (const std::uint64_t row : {0, 1, 2}) ASSERT_TRUE(Write(**writer, row, {row}));
+  ASSERT_TRUE((*writer)->Finish());
+  ASSERT_EQ((*writer)->paths().size(), 2u);
+  EXPECT_EQ(TextOf(folder_.path() / "a_part_1.csv"), "n\n0\n1\n");
+  EXPECT_EQ(TextOf(folder_.path() / "a_part_2.csv"), "n\n2\n");
+}
+
+TEST_F(WritersTest, ShowsWhatAFamilyFixes) {
+  ReportOptions options;
+  options.style.before_infinity = " ";
+  options.style.marks_formulas = false;
+  const Row row = {Cell::Shown(0.125, "12.5%"), Cell::Digits(1e30, "1000000000000000000000000000000"), kInf,
+                   "=x", Cell::Json("{\"a\": 1}")};
+  EXPECT_EQ(TextOf(Written("a.csv", {"a", "b", "c", "d", "e"}, {row}, RowColour::kNone, options)),
+            "a,b,c,d,e\n12.5%,1000000000000000000000000000000, inf,=x,\n");
+  fs::remove(folder_.path() / "a.csv");
+  const Row without = {Cell(), Cell(), Cell(), Cell(), Cell::Json("")};
+  EXPECT_EQ(TextOf(Written("a.jsonl", {"a", "b", "c", "d", "e"}, {row, without})),
+            "{\"a\": \"12.5%\", \"b\": 1000000000000000000000000000000, \"c\": \"inf\", \"d\": \"=x\", "
+            "\"e\": {\"a\": 1}}\n{\"a\": null, \"b\": null, \"c\": null, \"d\": null}\n");
+}
+
 TEST_F(WritersTest, AnUnfinishedReportLeavesNothing) {
   for (const char* name : {"a.csv", "a.json", "a.jsonl", "a.xlsx"}) {
     auto writer = ReportWriter::Create(folder_.path() / name, *FormatOf(name), {"a"});
     ASSERT_TRUE(writer);
-    ASSERT_TRUE((*writer)->Write(Row{1.0}, RowColour::kNone));
+    ASSERT_TRUE(Write(**writer, 0, Row{1.0}));
     writer->reset();
     EXPECT_TRUE(fs::is_empty(folder_.path())) << name;
   }

@@ -4,10 +4,9 @@
 
 namespace vernier::msprobe {
 
-void Advisor::See(Mode mode, const ResultRow& row) {
-  static constexpr std::string_view kFailing[] = {"No", "Warning", "Different"};
+void Advisor::See(const ResultRow& row) {
   const std::size_t line = num_rows_++;
-  if (found() || row.result != kFailing[static_cast<std::size_t>(mode)]) return;
+  if (found() || row.judged != Judged::kFail) return;
   name_ = row.npu_name;
   line_ = line;
 }

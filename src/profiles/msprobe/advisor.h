@@ -14,7 +14,7 @@ namespace vernier::msprobe {
 class Advisor {
  public:
   explicit Advisor(const Rules& rules) : rules_(rules) {}
-  void See(Mode mode, const ResultRow& row);
+  void See(const ResultRow& row);
 
   bool found() const { return !name_.empty(); }
   const std::string& name() const { return name_; }

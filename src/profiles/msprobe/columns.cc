@@ -1,4 +1,6 @@
-#include "profiles/msprobe/table.h"
+#include "profiles/msprobe/columns.h"
+
+#include "core/python_text.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -6,22 +8,24 @@ namespace {
 enum ModeSet : std::uint8_t { kRealOnly = 1, kStatOnly = 2, kMd5Only = 4, kWithNumbers = 3, kAllModes = 7 };
 enum GenerationSet : std::uint8_t { kClassicOnly = 1, kCurrentOnly = 2, kBoth = 3 };
 
-Value Text(std::string_view text) { return Value::Text(text); }
-
 template <std::size_t kIndex>
-Value Metric(const ResultRow& row) {
+Cell Metric(const ResultRow& row, TextArena&) {
   return row.metrics[kIndex];
 }
 template <std::size_t kIndex>
-Value NpuStatistic(const ResultRow& row) {
+Cell NpuStatistic(const ResultRow& row, TextArena&) {
   return row.npu.statistics[kIndex];
 }
 template <std::size_t kIndex>
-Value BenchStatistic(const ResultRow& row) {
+Cell BenchStatistic(const ResultRow& row, TextArena&) {
   return row.bench.statistics[kIndex];
 }
-Value Verdict(const ResultRow& row) { return Text(row.result); }
-Value Message(const ResultRow& row) { return Text(row.message); }
+Cell Verdict(const ResultRow& row, TextArena&) { return Cell(row.result); }
+Cell Message(const ResultRow& row, TextArena&) { return Cell(row.message); }
+
+Cell Measured(const ResultRow& row, TextArena& arena) {
+  return Cell::Json(row.measures ? arena.Keep(MeasuredJson(*row.measures)) : std::string_view());
+}
 
 struct TableColumn {
   std::uint8_t modes, generations;
@@ -31,16 +35,16 @@ struct TableColumn {
 
 // clang-format off
 constexpr TableColumn kColumns[] = {
-    {kAllModes, kBoth, false, {"NPU Name", [](const ResultRow& r) { return Text(r.npu_name); }, "the row's name on the NPU side"}},
-    {kAllModes, kBoth, false, {"Bench Name", [](const ResultRow& r) { return Text(r.bench_name); }, "its partner's name; N/A when it found none"}},
-    {kAllModes, kBoth, false, {"NPU Dtype", [](const ResultRow& r) { return Text(r.npu.dtype); }, "element type, or the kind of a value that is no tensor"}},
-    {kAllModes, kBoth, false, {"Bench Dtype", [](const ResultRow& r) { return Text(r.bench.dtype); }, "the same of the bench side"}},
-    {kAllModes, kBoth, false, {"NPU Tensor Shape", [](const ResultRow& r) { return Text(r.npu.shape); }, "recorded shape"}},
-    {kAllModes, kBoth, false, {"Bench Tensor Shape", [](const ResultRow& r) { return Text(r.bench.shape); }, "the same of the bench side"}},
-    {kAllModes, kBoth, false, {"NPU Requires_grad", [](const ResultRow& r) { return Text(r.npu.requires_grad); }, "True, False, or N/A when not recorded"}},
-    {kAllModes, kBoth, false, {"Bench Requires_grad", [](const ResultRow& r) { return Text(r.bench.requires_grad); }, "the same of the bench side"}},
-    {kMd5Only, kBoth, false, {"NPU MD5", [](const ResultRow& r) { return Text(r.npu.md5); }, "CRC-32 of the data, or of the value's text"}},
-    {kMd5Only, kBoth, false, {"BENCH MD5", [](const ResultRow& r) { return Text(r.bench.md5); }, "the same of the bench side"}},
+    {kAllModes, kBoth, false, {"NPU Name", [](const ResultRow& r, TextArena&) { return Cell(r.npu_name); }, "the row's name on the NPU side"}},
+    {kAllModes, kBoth, false, {"Bench Name", [](const ResultRow& r, TextArena&) { return Cell(r.bench_name); }, "its partner's name; N/A when it found none"}},
+    {kAllModes, kBoth, false, {"NPU Dtype", [](const ResultRow& r, TextArena&) { return Cell(r.npu.dtype); }, "element type, or the kind of a value that is no tensor"}},
+    {kAllModes, kBoth, false, {"Bench Dtype", [](const ResultRow& r, TextArena&) { return Cell(r.bench.dtype); }, "the same of the bench side"}},
+    {kAllModes, kBoth, false, {"NPU Tensor Shape", [](const ResultRow& r, TextArena&) { return Cell(r.npu.shape); }, "recorded shape"}},
+    {kAllModes, kBoth, false, {"Bench Tensor Shape", [](const ResultRow& r, TextArena&) { return Cell(r.bench.shape); }, "the same of the bench side"}},
+    {kAllModes, kBoth, false, {"NPU Requires_grad", [](const ResultRow& r, TextArena&) { return Cell(r.npu.requires_grad); }, "True, False, or N/A when not recorded"}},
+    {kAllModes, kBoth, false, {"Bench Requires_grad", [](const ResultRow& r, TextArena&) { return Cell(r.bench.requires_grad); }, "the same of the bench side"}},
+    {kMd5Only, kBoth, false, {"NPU MD5", [](const ResultRow& r, TextArena&) { return Cell(r.npu.md5); }, "CRC-32 of the data, or of the value's text"}},
+    {kMd5Only, kBoth, false, {"BENCH MD5", [](const ResultRow& r, TextArena&) { return Cell(r.bench.md5); }, "the same of the bench side"}},
     {kRealOnly, kBoth, false, {"Cosine", Metric<kCosine>, "n.b / (|n| |b|), 12 decimals, 6 above 0.9999"}},
     {kRealOnly, kBoth, false, {"EucDist", Metric<kEucDist>, "sqrt(sum of (n - b)^2)"}},
     {kRealOnly, kBoth, false, {"MaxAbsErr", Metric<kMaxAbsErr>, "largest |n - b|, 12 decimals"}},
@@ -63,20 +67,20 @@ constexpr TableColumn kColumns[] = {
     {kWithNumbers, kBoth, false, {"Bench min", BenchStatistic<1>, "the same of the bench side"}},
     {kWithNumbers, kBoth, false, {"Bench mean", BenchStatistic<2>, "the same of the bench side"}},
     {kWithNumbers, kBoth, false, {"Bench l2norm", BenchStatistic<3>, "the same of the bench side"}},
-    {kAllModes, kBoth, false, {"Requires_grad Consistent", [](const ResultRow& r) { return Value::Bool(r.grad_consistent); }, "whether both Requires_grad texts are equal"}},
+    {kAllModes, kBoth, false, {"Requires_grad Consistent", [](const ResultRow& r, TextArena&) { return Cell(r.grad_consistent); }, "whether both Requires_grad texts are equal"}},
     {kRealOnly, kClassicOnly, false, {"Accuracy Reached or Not", Verdict, "No: Cosine < 0.99 and MaxAbsErr > 0.001, or Cosine < 0.9, or MaxAbsErr > 1"}},
     {kRealOnly, kCurrentOnly, false, {"Result", Verdict, "pass, warning or error: the worst message"}},
     {kStatOnly | kMd5Only, kBoth, false, {"Result", Verdict, "classic: Warning (statistics), pass or Different (MD5); current: pass, warning or error"}},
     {kWithNumbers, kBoth, false, {"Err_message", Message, "why; in the current generation a JSON list"}},
     {kMd5Only, kCurrentOnly, false, {"Err_message", Message, "why, as a JSON list"}},
-    {kAllModes, kBoth, true, {"NPU_Stack_Info", [](const ResultRow& r) { return Text(r.stack); }, "call stack, on the first row of a record"}},
-    {kRealOnly, kBoth, false, {"Data_name", [](const ResultRow& r) { return Text(r.data_name); }, "the two data files"}},
+    {kAllModes, kBoth, true, {"NPU_Stack_Info", [](const ResultRow& r, TextArena&) { return Cell(r.stack); }, "call stack, on the first row of a record"}},
+    {kRealOnly, kBoth, false, {"Data_name", [](const ResultRow& r, TextArena&) { return Cell(r.data_name); }, "the two data files"}},
 };
 // clang-format on
 
 }  // namespace
 
-std::vector<Column> ColumnsOf(Generation generation, Mode mode, bool with_stack) {
+std::vector<Column> ColumnsOf(Generation generation, Mode mode, bool with_stack, bool with_measured) {
   const unsigned mode_bit = 1u << static_cast<unsigned>(mode),
                  generation_bit = 1u << static_cast<unsigned>(generation);
   std::vector<Column> columns;
@@ -86,7 +90,29 @@ std::vector<Column> ColumnsOf(Generation generation, Mode mode, bool with_stack)
       columns.push_back(entry.column);
     }
   }
+  if (with_measured) columns.push_back({"measured", Measured, "everything measured of the two files"});
   return columns;
+}
+
+TableStyle StyleOf(bool coloured) {
+  TableStyle style;
+  style.marks_formulas = false;
+  style.before_infinity = " ";
+  style.max_rows_of_a_csv = kMaxCsvRows;
+  style.plain_sheets = style.bright_colours = true;
+  style.bools_as_texts = coloured;
+  style.behind_infinity = coloured ? "\t" : "";
+  style.cut_note = "";
+  style.only_sheet = coloured ? "Sheet" : "Sheet1";
+  style.sheets = "part_";
+  style.first_sheet_number = 0;
+  style.max_rows_of_a_sheet = kMaxSheetRows;
+  return style;
+}
+
+bool IsForbidden(const Cell& cell) {
+  const bool is_text = cell.kind == Cell::Kind::kText || cell.kind == Cell::Kind::kShown;
+  return is_text && IsDangerous(cell.text) && !ParsePythonFloat(cell.text);
 }
 
 }  // namespace vernier::msprobe

@@ -31,7 +31,7 @@ std::string ParentOf(const std::filesystem::path& construct_json, std::string_vi
     } else {
       take();
     }
-    cursor.Fail("found");
+    cursor.Stop();
   });
   return parent;
 }
@@ -49,14 +49,14 @@ std::string UserLine(const std::filesystem::path& stack_json, std::string_view n
 
 }  // namespace
 
-void AddContext(const std::filesystem::path& dump_json, RankSummary& summary) {
-  if (!summary.first_divergence) return;
-  Divergence& found = *summary.first_divergence;
+void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome) {
+  if (!outcome.first_divergence) return;
+  Divergence& found = *outcome.first_divergence;
   const std::filesystem::path folder = dump_json.parent_path();
-  found.user_line = UserLine(folder / "stack.json", found.api);
-  if (found.api.starts_with(kModule)) {
-    found.module = found.api;
-  } else if (std::string parent = ParentOf(folder / "construct.json", found.api);
+  found.called_from = UserLine(folder / "stack.json", found.record);
+  if (found.record.starts_with(kModule)) {
+    found.module = found.record;
+  } else if (std::string parent = ParentOf(folder / "construct.json", found.record);
              parent.starts_with(kModule)) {
     found.module = std::move(parent);
   }

@@ -3,12 +3,12 @@
 
 #include <filesystem>
 
-#include "profiles/msprobe/summary.h"
+#include "vernier/compare.h"
 
 namespace vernier::msprobe {
 
 // Fills in the module and the line of the user's program from construct.json and stack.json beside the dump.
 // A recording without these files stays without them.
-void AddContext(const std::filesystem::path& dump_json, RankSummary& summary);
+void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome);
 
 }  // namespace vernier::msprobe

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "profiles/msprobe/value.h"
+#include "vernier/cell.h"
 #include "vernier/result.h"
 #include "vernier/tensor.h"
 
@@ -29,7 +29,7 @@ std::string_view Name(PortState state);  // "input", …
 // What a row says. Views live as long as the dump and the arena given to Dump::Read.
 struct Leaf {
   std::string_view dtype, shape, requires_grad, md5, data_name;
-  std::array<Value, 4> statistics;  // max, min, mean, l2norm
+  std::array<Cell, 4> statistics;  // max, min, mean, l2norm
   std::string_view p2p_op = "None", p2p_peer = "None";
 };
 // What stands in place of a bench row that does not exist.

@@ -85,7 +85,7 @@ class DumpReader {
       if (key == "level") dump_.level_ = text.value_or("");
       if (key == "framework") dump_.framework_ = text;
     });
-    if (cursor.ok() && !cursor.AtEnd()) cursor.Fail("something follows the end");
+    if (cursor.ok() && !cursor.AtEnd()) cursor.Fail(JsonError::kMoreAfterEnd);
     RestoreRecordOrder();
     SettleSharedFiles();
     return dump_.torn_ ? nullptr : cursor.problem();
@@ -158,7 +158,7 @@ class DumpReader {
       checked_ = false;
       Visit(cursor, PortState::kInput, 1, false);
     } else if (cursor.Peek() != JsonKind::kObject) {
-      cursor.Fail("the record is no object");
+      cursor.Fail(JsonError::kNotAnObject);
     } else if (in_gradients_) {
       checked_ = false;
       Visit(cursor, PortState::kParametersGrad, 1, false);
@@ -226,7 +226,7 @@ class DumpReader {
       if (found == members.end()) continue;
       JsonCursor value(text_, found->begin);
       VisitPort(value, port, has_args);
-      if (!value.ok()) return cursor.Fail(value.problem());
+      if (!value.ok()) return cursor.Fail(value.error());
     }
     for (const Member& member : members) NoteMd5(member);
   }
@@ -265,7 +265,7 @@ class DumpReader {
         cursor.TakeNumberText();
         return;
       case JsonKind::kBad:
-        return cursor.Fail("expected a value");
+        return cursor.Fail(JsonError::kExpectedValue);
       default:
         return cursor.Skip();
     }
@@ -405,7 +405,7 @@ class DumpReader {
       JsonCursor value(text_, member.begin);
       Visit(value, state, depth + 1, false);
       path_.resize(base);
-      if (!value.ok()) return cursor.Fail(value.problem());
+      if (!value.ok()) return cursor.Fail(value.error());
     }
   }
 

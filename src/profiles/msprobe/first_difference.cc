@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/json_writer.h"
+
 namespace vernier::msprobe {
 namespace {
 
@@ -69,22 +71,15 @@ bool IsComm(std::string_view name) {
 }
 
 bool RowDiffers(Mode mode, const ResultRow& row) {
-  if (mode == Mode::kMd5) return row.result == "Different";
-  for (std::size_t i = kFirstRelativeErr; i < row.metrics.size(); ++i) {
-    const Value& cell = row.metrics[i];
-    if (cell.kind != Value::Kind::kText) continue;
-    const auto fraction = FractionOf(cell);
-    if (fraction && *fraction > kDifferent) return true;
-  }
-  return false;
+  if (mode == Mode::kMd5) return row.fails();
+  return std::any_of(row.metrics.begin() + kFirstRelativeErr, row.metrics.end(), [](const Cell& cell) {
+    return cell.kind == Cell::Kind::kShown && cell.number > kDifferent;
+  });
 }
 
 // The text by which peers are read: the checksum, or the maximum.
 std::string PeerText(Mode mode, const ResultRow& row) {
-  std::string text;
-  if (mode == Mode::kMd5) return std::string(row.npu.md5);
-  AppendText(row.npu.statistics[0], text);
-  return text;
+  return mode == Mode::kMd5 ? std::string(row.npu.md5) : CellText(row.npu.statistics[0]);
 }
 
 void AddNumbers(std::string_view text, bool keep_zero, std::vector<int>& peers) {
@@ -125,19 +120,19 @@ std::string DataInfo(Mode mode, std::span<const ResultRow> record) {
     if (row.state != PortState::kInput && row.state != PortState::kOutput) continue;
     std::string& out = groups[row.state == PortState::kOutput ? 1 : 0];
     out += out.empty() ? "\n          " : ",\n          ";
-    AppendJsonText(row.npu_name, out);
+    AppendJsonString(row.npu_name, out, JsonText::kUtf8);
     out += ": {";
     if (mode == Mode::kMd5) {
       out += "\n            \"NPU MD5\": ";
-      AppendJsonText(row.npu.md5, out);
+      AppendJsonString(row.npu.md5, out, JsonText::kUtf8);
     } else {
       for (std::size_t i = 0; i < std::size(kHeadings); ++i) {
         out += fmt::format("{}\n            \"{}\": ", i == 0 ? "" : ",", kHeadings[i]);
-        AppendJsonValue(row.npu.statistics[i], true, out);
+        AppendJsonCell(row.npu.statistics[i], JsonFloat::kBareWords, out);
       }
     }
     out += ",\n            \"NPU P2POp peer\": ";
-    AppendJsonText(row.npu.p2p_peer, out);
+    AppendJsonString(row.npu.p2p_peer, out, JsonText::kUtf8);
     out += "\n          }";
   }
   const auto close = [](const std::string& group) {
@@ -385,12 +380,12 @@ std::string DiffAnalyzeJson(std::span<const FirstDifference> found) {
     json += fmt::format("{}\n  \"rank_{}\": [", json.size() > 1 ? "," : "", rank);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       json += i > 0 ? ",\n    {\n      \"op_name\": " : "\n    {\n      \"op_name\": ";
-      AppendJsonText(ops[i]->name, json);
+      AppendJsonString(ops[i]->name, json, JsonText::kUtf8);
       json += ",\n      \"data_info\": " + ops[i]->data_info + ",\n      \"stack_info\": ";
       if (ops[i]->stack.empty()) json += "null";
       for (std::size_t line = 0; line < ops[i]->stack.size(); ++line) {
         json += line == 0 ? "[\n        " : ",\n        ";
-        AppendJsonText(ops[i]->stack[line], json);
+        AppendJsonString(ops[i]->stack[line], json, JsonText::kUtf8);
         if (line + 1 == ops[i]->stack.size()) json += "\n      ]";
       }
       json += "\n    }";

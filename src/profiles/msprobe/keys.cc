@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "profiles/msprobe/keys_internal.h"
+#include "vernier/match.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -55,10 +56,11 @@ std::vector<std::string> RenumberBackward(const Dump& dump) {
 
 }  // namespace
 
-RowKeys::RowKeys(const Dump& dump, const MatchOptions& options, Side side)
+RowKeys::RowKeys(const Dump& dump, const RowMatchOptions& options, Side side)
     : dump_(dump),
       data_mapping_(side == Side::kNpu ? options.data_mapping : nullptr),
-      cell_mapping_(side == Side::kNpu ? options.cell_mapping : nullptr) {
+      cell_mapping_(side == Side::kNpu ? options.cell_mapping : nullptr),
+      renames_(side == Side::kNpu ? options.renames : nullptr) {
   if (options.renumber_backward && options.data_mapping == nullptr) renamed_ = RenumberBackward(dump);
 }
 
@@ -73,6 +75,7 @@ void RowKeys::KeyOf(std::uint32_t row, std::string& key) const {
   if (data_mapping_ != nullptr) {
     if (const auto found = data_mapping_->find(key); found != data_mapping_->end()) key = found->second;
   }
+  if (renames_ != nullptr && !renames_->empty()) key = Renamed(std::move(key), *renames_);
   if (cell_mapping_ != nullptr) key = CellName(key, *cell_mapping_);
 }
 

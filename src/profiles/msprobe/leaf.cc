@@ -24,7 +24,7 @@ void AppendPythonText(JsonCursor& cursor, bool nested, int depth, std::string& o
     if (!first) out += ", ";
     first = false;
   };
-  if (depth > kMaxValueDepth) return cursor.Fail("nested too deeply");
+  if (depth > kMaxValueDepth) return cursor.Fail(JsonError::kTooDeep);
   switch (cursor.Peek()) {
     case JsonKind::kNull:
       cursor.TakeNull();
@@ -69,7 +69,7 @@ void AppendPythonText(JsonCursor& cursor, bool nested, int depth, std::string& o
       out += '}';
       break;
     case JsonKind::kBad:
-      cursor.Fail("expected a value");
+      cursor.Fail(JsonError::kExpectedValue);
       break;
   }
 }
@@ -85,32 +85,39 @@ bool ReadsNan(std::string_view text) {
   return text.size() == 3 && (text[0] | 0x20) == 'n' && (text[1] | 0x20) == 'a' && (text[2] | 0x20) == 'n';
 }
 
+// A number that knows the digits it was recorded with.
+Cell RecordedNumber(double number, std::string_view digits) {
+  Cell cell(number);
+  cell.text = digits;
+  return cell;
+}
+
 // A value as it is shown: booleans and None as texts, any nan as "Nan".
-Value ShownValue(std::string_view text, std::size_t at, TextArena& arena) {
+Cell ShownValue(std::string_view text, std::size_t at, TextArena& arena) {
   JsonCursor cursor(text, at);
   switch (cursor.Peek()) {
     case JsonKind::kBool:
-      return Value::Text(cursor.TakeBool() ? "True" : "False");
+      return Cell(cursor.TakeBool() ? "True" : "False");
     case JsonKind::kInt: {
       const std::string_view digits = cursor.TakeNumberText();
-      return {Value::Kind::kInt, ParsePythonFloat(digits).value_or(0), digits == "-0" ? "0" : digits};
+      return Cell::Digits(ParsePythonFloat(digits).value_or(0), digits == "-0" ? "0" : digits);
     }
     case JsonKind::kFloat: {
       const std::string_view digits = cursor.TakeNumberText();
       const double number = ParsePythonFloat(digits).value_or(0);
-      return std::isnan(number) ? Value::Text("Nan") : Value{Value::Kind::kFloat, number, digits};
+      return std::isnan(number) ? Cell("Nan") : RecordedNumber(number, digits);
     }
     case JsonKind::kString: {
       std::string buffer;
       std::string_view shown = cursor.TakeString(buffer);
       if (shown.data() == buffer.data()) shown = arena.Keep(shown);
-      return Value::Text(ReadsNan(shown) ? "Nan" : shown);
+      return Cell(ReadsNan(shown) ? "Nan" : shown);
     }
     case JsonKind::kNull:
     case JsonKind::kBad:
-      return Value::Text(kNone);
+      return Cell(kNone);
     default:
-      return Value::Text(PythonText(text, at, arena));
+      return Cell(PythonText(text, at, arena));
   }
 }
 
@@ -208,7 +215,7 @@ Leaf NullLeaf() {
   leaf.dtype = leaf.shape = kNone;
   leaf.requires_grad = leaf.md5 = "N/A";
   leaf.data_name = "-1";
-  leaf.statistics.fill(Value::Text(kNone));
+  leaf.statistics.fill(Cell(kNone));
   return leaf;
 }
 
@@ -273,11 +280,11 @@ class LeafReader {
     } else if (EndsInRankComponent(name_)) {
       leaf.dtype = type;
       leaf.md5 = members_.value != 0 ? PythonText(text_, members_.value, arena_) : kNone;
-      leaf.statistics.fill(Value::Text(leaf.md5));
+      leaf.statistics.fill(Cell(leaf.md5));
     } else if (type == "torch.ProcessGroup") {
       leaf.dtype = type;
       leaf.md5 = members_.group_ranks != 0 ? PythonText(text_, members_.group_ranks, arena_) : kNone;
-      leaf.statistics.fill(Value::Text(leaf.md5));
+      leaf.statistics.fill(Cell(leaf.md5));
     } else {
       leaf.dtype =
           ClassText(members_.value != 0 ? JsonCursor(text_, members_.value).Peek() : JsonKind::kNull);
@@ -300,7 +307,7 @@ const Leaf& NoLeaf() {
   static const Leaf leaf = [] {
     Leaf none;
     none.dtype = none.shape = none.requires_grad = none.md5 = none.data_name = "N/A";
-    none.statistics.fill(Value::Text("N/A"));
+    none.statistics.fill(Cell("N/A"));
     return none;
   }();
   return leaf;

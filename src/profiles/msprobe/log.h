@@ -1,5 +1,4 @@
-// What a run of the msprobe profile tells its user. Nothing here prints: whoever starts a run hands a sink
-// in.
+// What a run tells its user, and how it fails. Nothing here prints: whoever starts a run hands a sink in.
 #pragma once
 
 #include <functional>
@@ -8,13 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "vernier/result.h"
+#include "vernier/compare.h"
 
 namespace vernier::msprobe {
-
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
-
-using LogSink = std::function<void(LogLevel level, std::string_view text)>;
 
 // Not thread-safe: one for each rank. Lines wait in it until they are flushed, so that ranks which are
 // compared at the same time are told one after another.
@@ -50,21 +45,31 @@ class LogBuffer {
   std::vector<std::pair<LogLevel, std::string>> lines_;
 };
 
-// How a failure ends things: kBadArgument skips the rank it belongs to, kNotADump ends the whole run. The
-// lines that tell of it are in the log already; `detail` is the last of them.
-inline Error RankFailure(Log& log, std::string text) {
+// How a failure ends things. The log has told it already.
+struct Failure {
+  enum class Ends { kRank, kRun };
+  Ends ends = Ends::kRun;
+  Error error;
+
+  Failure(Error of_a_stage) : error(std::move(of_a_stage)) {}  // NOLINT(google-explicit-constructor)
+  Failure(Ends what, std::string text) : ends(what), error{ErrorCode::kNotADump, "", std::move(text)} {}
+};
+template <class T>
+using Outcome = Result<T, Failure>;
+
+inline Failure RankFailure(Log& log, std::string text) {
   log.Error(text);
-  return Error{ErrorCode::kBadArgument, "", std::move(text)};
+  return {Failure::Ends::kRank, std::move(text)};
 }
-inline Error RunFailure(Log& log, std::string text) {
+inline Failure RunFailure(Log& log, std::string text) {
   log.Error(text);
-  return Error{ErrorCode::kNotADump, "", std::move(text)};
+  return {Failure::Ends::kRun, std::move(text)};
 }
 // Failures of the preparation stage are followed by a second line.
-inline Error PreparationFailure(Log& log, std::string text) {
+inline Failure PreparationFailure(Log& log, std::string text) {
   log.Error(text);
   log.Error("Compare failed. Please check the arguments and do it again!");
-  return Error{ErrorCode::kBadArgument, "", std::move(text)};
+  return {Failure::Ends::kRank, std::move(text)};
 }
 
 }  // namespace vernier::msprobe

@@ -11,12 +11,12 @@ struct Reasons {
 };
 
 // The largest difference of a row: "Max diff" or "MaxAbsErr".
-const Value& Difference(Mode mode, const ResultRow& row) {
+const Cell& Difference(Mode mode, const ResultRow& row) {
   return row.metrics[mode == Mode::kReal ? std::size_t{kMaxAbsErr} : 0];
 }
 
-bool IsSpecial(const Value& statistic) {
-  return statistic.Is("Nan") || (statistic.kind == Value::Kind::kFloat && std::isinf(statistic.number));
+bool IsSpecial(const Cell& statistic) {
+  return statistic.Is("Nan") || (statistic.kind == Cell::Kind::kNumber && std::isinf(statistic.number));
 }
 
 class RecordMarker {
@@ -38,7 +38,7 @@ class RecordMarker {
  private:
   void MarkAlone(std::size_t i) {
     const ResultRow& row = rows_[i];
-    const Value& difference = Difference(mode_, row);
+    const Cell& difference = Difference(mode_, row);
     if (IsSpecial(row.npu.statistics[0]) || IsSpecial(row.npu.statistics[1])) {
       reasons_[i].red.push_back(rules_.Message("mark_special"));
     } else if (difference.is_number() && std::fabs(difference.number) > rules_.Threshold("huge_difference")) {
@@ -77,7 +77,7 @@ class RecordMarker {
   }
 
   void MarkRatio(const ResultRow& input, const ResultRow& output, Reasons& reasons) {
-    const Value &i = input.metrics[kOneThousandth], &o = output.metrics[kOneThousandth];
+    const Cell &i = input.metrics[kOneThousandth], &o = output.metrics[kOneThousandth];
     if (!i.is_number() || !o.is_number()) return;
     if (i.number > rules_.Threshold("ratio_input_good") && o.number < rules_.Threshold("ratio_output_bad")) {
       reasons.red.push_back(rules_.Message("mark_ratio_bad"));
@@ -87,7 +87,7 @@ class RecordMarker {
   }
 
   void MarkCosine(const ResultRow& input, const ResultRow& output, Reasons& reasons) {
-    const Value &i = input.metrics[kCosine], &o = output.metrics[kCosine];
+    const Cell &i = input.metrics[kCosine], &o = output.metrics[kCosine];
     if (i.is_number() && o.is_number() && i.number - o.number > rules_.Threshold("cosine_drop")) {
       reasons.yellow.push_back(rules_.Message("mark_cosine_drop"));
     }
@@ -106,9 +106,9 @@ class RecordMarker {
   void PutColour(std::size_t i) {
     const Reasons& reasons = reasons_[i];
     ResultRow& row = rows_[i];
-    row.colour = !reasons.red.empty()      ? Colour::kRed
-                 : !reasons.yellow.empty() ? Colour::kYellow
-                                           : Colour::kNone;
+    row.colour = !reasons.red.empty()      ? RowColour::kRed
+                 : !reasons.yellow.empty() ? RowColour::kYellow
+                                           : RowColour::kNone;
     for (const std::string_view reason : !reasons.red.empty() ? reasons.red : reasons.yellow) {
       if (!row.message.empty()) row.message += '\n';
       row.message += reason;

@@ -86,7 +86,7 @@ void PairAll(const Dump& npu, const Dump& bench, const std::vector<std::uint32_t
   }
 }
 
-std::vector<RowPair> JoinByKey(const Dump& npu, const Dump& bench, const MatchOptions& options) {
+std::vector<RowPair> JoinByKey(const Dump& npu, const Dump& bench, const RowMatchOptions& options) {
   const RowKeys npu_keys(npu, options, Side::kNpu), bench_keys(bench, options, Side::kBench);
   const RowIndex npu_index(npu_keys), bench_index(bench_keys);
   std::vector<RowPair> pairs;
@@ -125,10 +125,12 @@ std::vector<RowPair> JoinByKey(const Dump& npu, const Dump& bench, const MatchOp
 // the same.
 class FuzzyQueue {
  public:
-  FuzzyQueue(const Dump& dump, bool by_shape) : dump_(dump), by_shape_(by_shape) {}
+  FuzzyQueue(const RowKeys& keys, bool by_shape) : keys_of_(keys), dump_(keys.dump()), by_shape_(by_shape) {}
   bool Push(std::uint32_t row) {
     if (row >= dump_.rows().size()) return false;
-    std::string key = FuzzyName(dump_.NameOf(row));
+    std::string key;
+    keys_of_.KeyOf(row, key);
+    key = FuzzyName(key);
     if (by_shape_) key += '\n' + ShapeOf(dump_, row);
     keys_.push_back(std::hash<std::string>()(key));
     waiting_[keys_.back()].push_back(row);
@@ -146,14 +148,17 @@ class FuzzyQueue {
   }
 
  private:
+  const RowKeys& keys_of_;
   const Dump& dump_;
   bool by_shape_;
   std::vector<std::size_t> keys_;
   std::unordered_map<std::size_t, std::vector<std::uint32_t>> waiting_;
 };
 
-std::vector<RowPair> JoinFuzzily(const Dump& npu, const Dump& bench, bool by_shape) {
-  FuzzyQueue npu_queue(npu, by_shape), bench_queue(bench, by_shape);
+std::vector<RowPair> JoinFuzzily(const Dump& npu, const Dump& bench, const RowMatchOptions& options) {
+  const RowKeys npu_keys(npu, options, Side::kNpu), bench_keys(bench, options, Side::kBench);
+  FuzzyQueue npu_queue(npu_keys, options.shape_is_part_of_the_key),
+      bench_queue(bench_keys, options.shape_is_part_of_the_key);
   std::vector<RowPair> pairs;
   std::uint32_t npu_front = 0, bench_front = 0;
   const auto take = [&](std::uint32_t p, std::uint32_t q) {
@@ -181,6 +186,13 @@ std::vector<RowPair> JoinFuzzily(const Dump& npu, const Dump& bench, bool by_sha
   return pairs;
 }
 
+std::vector<RowPair> JoinByPosition(const Dump& npu, const Dump& bench) {
+  std::vector<RowPair> pairs;
+  for (std::uint32_t row = 0; row < npu.rows().size(); ++row)
+    pairs.push_back({row, row < bench.rows().size() ? row : kNoRow});
+  return pairs;
+}
+
 constexpr std::string_view kHalfAndSingle[][3] = {{"torch.float16", "torch.float32", "torch.bfloat16"},
                                                   {"Float16", "Float32", "BFloat16"}};
 
@@ -197,13 +209,14 @@ std::string_view DtypeClass(std::string_view dtype) {
 }  // namespace
 
 std::string_view Name(PairRule rule) {
-  static constexpr std::string_view kNames[] = {"exact name", "fuzzy name", "data mapping", "cell mapping"};
+  static constexpr std::string_view kNames[] = {"exact name", "fuzzy name", "data mapping", "cell mapping",
+                                                "position"};
   return kNames[static_cast<std::size_t>(rule)];
 }
 
-std::vector<RowPair> MatchRows(const Dump& npu, const Dump& bench, const MatchOptions& options) {
-  return options.rule == PairRule::kFuzzy ? JoinFuzzily(npu, bench, options.shape_is_part_of_the_key)
-                                          : JoinByKey(npu, bench, options);
+std::vector<RowPair> MatchRows(const Dump& npu, const Dump& bench, const RowMatchOptions& options) {
+  if (options.rule == PairRule::kPosition) return JoinByPosition(npu, bench);
+  return options.rule == PairRule::kFuzzy ? JoinFuzzily(npu, bench, options) : JoinByKey(npu, bench, options);
 }
 
 bool DtypesAgree(std::string_view npu, std::string_view bench, bool across_frameworks) {

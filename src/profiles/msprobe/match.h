@@ -13,19 +13,20 @@
 
 namespace vernier::msprobe {
 
-enum class PairRule : std::uint8_t { kExact, kFuzzy, kDataMapping, kCellMapping };
+enum class PairRule : std::uint8_t { kExact, kFuzzy, kDataMapping, kCellMapping, kPosition };
 std::string_view Name(PairRule rule);  // "exact name", …
 
 using DataMapping = std::unordered_map<std::string, std::string>;  // NPU row name -> bench row name
 using CellMapping =
     std::vector<std::pair<std::string, std::string>>;  // module path -> module path, in file order
 
-struct MatchOptions {
+struct RowMatchOptions {
   PairRule rule = PairRule::kExact;
   bool shape_is_part_of_the_key = true;
   bool renumber_backward = false;  // call numbers of backward records by order of appearance
   const DataMapping* data_mapping = nullptr;
   const CellMapping* cell_mapping = nullptr;
+  const std::vector<std::pair<std::string, std::string>>* renames = nullptr;  // see vernier::MatchOptions
 };
 
 inline constexpr std::uint32_t kNoRow = ~std::uint32_t{0};
@@ -36,7 +37,7 @@ struct RowPair {
 
 // One entry for each row of the result, in NPU order. A pair of a name that is unique on both sides has not
 // been asked for its shapes yet: whoever reads the two rows next does that.
-std::vector<RowPair> MatchRows(const Dump& npu, const Dump& bench, const MatchOptions& options);
+std::vector<RowPair> MatchRows(const Dump& npu, const Dump& bench, const RowMatchOptions& options);
 
 // After pairing: whether two dtype texts may stand against each other.
 bool DtypesAgree(std::string_view npu, std::string_view bench, bool across_frameworks);

@@ -9,9 +9,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include "format/table_file.h"
-#include "profiles/msprobe/run.h"
+#include "format/xlsx.h"
+#include "profiles/msprobe/columns.h"
 #include "profiles/msprobe/settings.h"
-#include "profiles/msprobe/table.h"
+#include "profiles/output_files.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -44,7 +45,7 @@ std::vector<std::string> Texts(const YAML::Node& node) {
   return texts;
 }
 
-Result<Config> ReadConfig(const fs::path& path, Log& log) {
+Outcome<Config> ReadConfig(const fs::path& path, Log& log) {
   if (!fs::exists(path))
     return RunFailure(log, fmt::format("The file path {} does not exist.", path.string()));
   Config config;
@@ -98,7 +99,7 @@ std::optional<int> RankOfName(std::string_view stem) {
   return ranks.empty() ? number : std::nullopt;
 }
 
-Result<std::vector<ResultFile>> FindResults(const fs::path& input, Log& log) {
+Outcome<std::vector<ResultFile>> FindResults(const fs::path& input, Log& log) {
   std::vector<std::string> names;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(input, error))
@@ -122,7 +123,7 @@ Result<std::vector<ResultFile>> FindResults(const fs::path& input, Log& log) {
                    [](const ResultFile& a, const ResultFile& b) { return a.rank < b.rank; });
   if (files.size() > 1) return files;
   log.Warning("Number of compare result is no more than 1, no need to merge.");
-  return Error{ErrorCode::kNotADump, "", "nothing to merge"};
+  return Failure(Failure::Ends::kRun, "nothing to merge");
 }
 
 std::vector<std::string> Headings(Generation generation, Mode mode, bool with_stack) {
@@ -159,7 +160,7 @@ class FileMerger {
       : config_(config), indexes_(indexes), names_(names), log_(log) {}
 
   // Nothing: the file is not usable, as the log tells.
-  Result<std::optional<MergedRank>> Read(const fs::path& path, int rank) {
+  Outcome<std::optional<MergedRank>> Read(const fs::path& path, int rank) {
     rank_ = rank;
     std::vector<std::vector<TableCell>> rows;
     std::vector<std::string> header;
@@ -340,8 +341,8 @@ Result<Done> WriteMerged(const fs::path& path, const std::vector<std::string>& i
 
 }  // namespace
 
-Result<Done> MergeResults(const fs::path& input, const fs::path& output, const fs::path& config_path,
-                          const LogSink& sink) {
+Outcome<Done> MergeResults(const fs::path& input, const fs::path& output, const fs::path& config_path,
+                           const LogSink& sink) {
   Log log(sink);
   if (!fs::is_directory(input))
     return RunFailure(log, fmt::format("The file path {} does not exist.", input.string()));
@@ -357,7 +358,7 @@ Result<Done> MergeResults(const fs::path& input, const fs::path& output, const f
   }
   if (ranks.empty()) {
     log.Warning("Nothing to merge.");
-    return Error{ErrorCode::kNotADump, "", "nothing to merge"};
+    return Failure(Failure::Ends::kRun, "nothing to merge");
   }
   const fs::path path = output / fmt::format("multi_ranks_compare_merge_{}.xlsx", TimestampNow());
   if (const Result<Done> written = WriteMerged(path, indexes, names, ranks); !written) {

@@ -1,7 +1,6 @@
-#include <thread>
-
 #include <fmt/format.h>
 
+#include "core/threads.h"
 #include "profiles/msprobe/rank.h"
 
 namespace vernier::msprobe {
@@ -20,15 +19,22 @@ Result<Dump> OpenSide(const fs::path& path, const RankJob& job, const Profile& p
 std::string FileName(DumpKind kind) { return kind == DumpKind::kDump ? "dump.json" : "debug.json"; }
 
 // What the two files say about themselves must fit together.
-Result<Mode> ModeOf(const Dump& npu, const Dump& bench, Log& log) {
+Outcome<Mode> ModeOf(const Dump& npu, const Dump& bench, const std::string& rank, Log& log) {
+  // Of several ranks, one that lacks what every dump has is left out.
+  const auto unusable = [&](std::string_view member, std::string text) {
+    Failure failure = PreparationFailure(log, std::move(text));
+    if (!rank.empty())
+      log.Error(fmt::format("Invalid or missing '{}' in dump.json. Skipping {} comparison.", member, rank));
+    return failure;
+  };
   for (const auto& [dump, side] : {std::pair{&npu, "npu"}, std::pair{&bench, "bench"}}) {
     if (dump->task().empty())
-      return PreparationFailure(log, fmt::format("Task for {} is empty, please check.", side));
+      return unusable("task", fmt::format("Task for {} is empty, please check.", side));
   }
   for (const auto& [dump, side] : {std::pair{&npu, "npu"}, std::pair{&bench, "bench"}}) {
     if (!dump->has_data()) {
-      return PreparationFailure(
-          log, fmt::format("Missing 'data' in dump.json, please check dump.json of {}.", side));
+      return unusable("data",
+                      fmt::format("Missing 'data' in dump.json, please check dump.json of {}.", side));
     }
     if (!dump->data_is_object()) {
       return PreparationFailure(
@@ -52,8 +58,8 @@ Result<Mode> ModeOf(const Dump& npu, const Dump& bench, Log& log) {
 }
 
 // Which stack.json is shown, if any.
-Result<std::optional<StackFile>> OpenStack(const RankJob& job, const Settings& settings, const Dump& npu,
-                                           Log& log) {
+Outcome<std::optional<StackFile>> OpenStack(const RankJob& job, const Settings& settings, const Dump& npu,
+                                            Log& log) {
   fs::path path;
   if (settings.generation == Generation::kClassic && job.rank.empty() && settings.stack_path) {
     if (!settings.show_given_stack) return std::optional<StackFile>();
@@ -70,7 +76,7 @@ Result<std::optional<StackFile>> OpenStack(const RankJob& job, const Settings& s
   }
   Result<StackFile> stack = StackFile::Open(path);
   if (!stack) {
-    return RunFailure(log, stack.error().detail.starts_with("The format")
+    return RunFailure(log, stack.error().code == ErrorCode::kBadShape
                                ? stack.error().detail
                                : fmt::format("load json file \"{}\" failed.", path.filename().string()));
   }
@@ -83,37 +89,30 @@ Result<std::optional<StackFile>> OpenStack(const RankJob& job, const Settings& s
 
 }  // namespace
 
-Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& log) {
+Outcome<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& log) {
   const Profile& profile = ProfileOf(settings.generation);
   VN_RETURN_IF_ERROR(CheckInputFile(job.npu_json, profile.strict_paths, log));
   VN_RETURN_IF_ERROR(CheckInputFile(job.bench_json, profile.strict_paths, log));
-  std::optional<Result<Dump>> bench;
-  Result<Dump> npu = [&]() -> Result<Dump> {
-    std::jthread other;
-    const auto open_bench = [&] { bench.emplace(OpenSide(job.bench_json, job, profile)); };
-    if (job.num_threads > 1) {
-      other = std::jthread(open_bench);
-    } else {
-      open_bench();
-    }
-    return OpenSide(job.npu_json, job, profile);
-  }();
-  for (const Result<Dump>* side : {&npu, &*bench}) {
+  std::optional<Result<Dump>> npu, bench;
+  ThreadPool(job.num_threads).ForEach(2, [&](std::size_t side) {
+    (side == 0 ? npu : bench).emplace(OpenSide(side == 0 ? job.npu_json : job.bench_json, job, profile));
+  });
+  for (const Result<Dump>* side : {&*npu, &*bench}) {
     if (*side) continue;
     log.Debug(side->error().Message());
     return RunFailure(
         log, fmt::format("load json file \"{}\" failed. ({})", FileName(job.kind), side->error().detail));
   }
-  VN_ASSIGN_OR_RETURN(const Mode mode, ModeOf(*npu, **bench, log));
+  VN_ASSIGN_OR_RETURN(const Mode mode, ModeOf(**npu, **bench, job.rank, log));
   if (settings.generation == Generation::kCurrent) {
-    if (!npu->framework()) {
+    if (!(*npu)->framework()) {
       log.Warning("Unable to get framework information from target dump.json, default setting is pytorch.");
     }
     if (!(*bench)->framework()) {
       log.Warning("Unable to get framework information from golden dump.json, default setting is pytorch.");
     }
   }
-  VN_ASSIGN_OR_RETURN(std::optional<StackFile> stack, OpenStack(job, settings, *npu, log));
+  VN_ASSIGN_OR_RETURN(std::optional<StackFile> stack, OpenStack(job, settings, **npu, log));
   if (mode == Mode::kReal && !settings.diff_analyze) {
     for (const fs::path& json : {job.npu_json, job.bench_json}) {
       const fs::path folder = json.parent_path() / "dump_tensor_data";
@@ -122,8 +121,8 @@ Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& lo
       }
     }
   }
-  for (const Dump* dump : {&*npu, &**bench}) {
-    if (dump->torn() && settings.whole_files_only) {
+  for (const Dump* dump : {&**npu, &**bench}) {
+    if (dump->torn() && settings.as_msprobe) {
       return RunFailure(
           log, fmt::format("load json file \"{}\" failed. (it ends in the middle)", FileName(job.kind)));
     }
@@ -135,8 +134,8 @@ Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& lo
     if (dump->records().empty()) log.Warning(fmt::format("No APIs found in {}.", FileName(job.kind)));
     if (!dump->check_failure().empty()) return RankFailure(log, dump->check_failure());
   }
-  const bool across = npu->framework() == "mindspore" && (*bench)->framework() != "mindspore";
-  return DumpPair{std::move(*npu), std::move(**bench), mode, std::move(stack),
+  const bool across = (*npu)->framework() == "mindspore" && (*bench)->framework() != "mindspore";
+  return DumpPair{std::move(**npu), std::move(**bench), mode, std::move(stack),
                   across && settings.generation == Generation::kCurrent};
 }
 

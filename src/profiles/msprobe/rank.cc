@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 
 #include "core/atomic_file.h"
-#include "profiles/msprobe/ordered_work.h"
-#include "profiles/msprobe/table.h"
+#include "core/json_writer.h"
+#include "core/threads.h"
+#include "profiles/msprobe/columns.h"
 #include "profiles/msprobe/table_builder.h"
 
 namespace vernier::msprobe {
@@ -18,76 +19,73 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBatchRows = 512;
 constexpr mode_t kFileMode = 0640;
 
-MatchOptions MatchOptionsOf(const RankJob& job, const Settings& settings, const Mappings& mappings) {
+RowMatchOptions MatchOptionsOf(const RankJob& job, const Settings& settings, const Mappings& mappings) {
   const Profile& profile = ProfileOf(settings.generation);
-  MatchOptions match;
-  match.rule = mappings.data    ? PairRule::kDataMapping
-               : settings.fuzzy ? PairRule::kFuzzy
-               : mappings.cell  ? PairRule::kCellMapping
-                                : PairRule::kExact;
+  RowMatchOptions match;
+  match.rule = mappings.data                            ? PairRule::kDataMapping
+               : settings.match == MatchMode::kFuzzy    ? PairRule::kFuzzy
+               : settings.match == MatchMode::kPosition ? PairRule::kPosition
+               : mappings.cell                          ? PairRule::kCellMapping
+                                                        : PairRule::kExact;
   match.shape_is_part_of_the_key = profile.shape_is_part_of_the_key && match.rule != PairRule::kDataMapping;
   match.renumber_backward =
       profile.renumber_backward && job.kind == DumpKind::kDump && match.rule != PairRule::kFuzzy;
   match.data_mapping = mappings.data ? &*mappings.data : nullptr;
   match.cell_mapping = match.rule == PairRule::kCellMapping ? &*mappings.cell : nullptr;
+  match.renames = &settings.renames;
   return match;
 }
 
-std::string_view Extension(ReportFormat format) {
-  static constexpr std::string_view kExtensions[] = {".csv", ".xlsx", ".json", ".jsonl"};
-  return kExtensions[static_cast<std::size_t>(format)];
+// The good end of the numbers of a column.
+Good GoodOf(std::string_view heading) {
+  const auto has = [&](std::string_view part) { return heading.find(part) != std::string_view::npos; };
+  if (has("Cosine") || has("Ratio")) return Good::kLarge;
+  return has("Err") || has("diff") || has("Dist") ? Good::kSmall : Good::kNeither;
 }
 
 // What happens to finished rows, in table order.
 class RowConsumer {
  public:
-  RowConsumer(const TableBuilder& builder, const Settings& settings, const Rules& rules, RankOutcome& outcome,
+  RowConsumer(const TableBuilder& builder, const Settings& settings, const Rules& rules, RankResult& result,
               Log& log)
       : builder_(builder),
         settings_(settings),
         rules_(rules),
-        outcome_(outcome),
+        result_(result),
         log_(log),
         summary_(builder.mode(), rules),
         advisor_(rules) {}
 
   Result<Done> Open() {
-    const RankJob& job = builder_.job();
-    TableOptions options;
-    options.format = settings_.format;
-    options.generation = settings_.generation;
-    options.mode = builder_.mode();
-    options.with_stack = builder_.with_stack();
-    options.num_rows = builder_.num_rows();
-    options.coloured = settings_.highlight;
-    const std::string prefix = job.kind == DumpKind::kDump ? "compare_result" : "debug_compare_result";
-    fs::path path = job.output / fmt::format("{}{}_{}", prefix, job.suffix(), settings_.timestamp);
-    path += settings_.diff_analyze ? ".json" : Extension(settings_.format);
-    if (fs::exists(path)) {
-      log_.Warning(fmt::format("{} will be deleted.", path.string()));
-      std::error_code ignored;
-      fs::remove(path, ignored);
-    }
-    if (settings_.diff_analyze) {
-      columns_ = ColumnsOf(settings_.generation, builder_.mode(), false);
-      VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-      analysis_.emplace(std::move(file));
-      outcome_.analyzed.emplace();
-      outcome_.written.push_back(path);
-      return Done{};
-    }
-    VN_ASSIGN_OR_RETURN(table_, TableFile::Create(path, options));
-    outcome_.written = table_->paths();
-    return Done{};
+    const bool as_table = !settings_.diff_analyze;
+    const bool as_json = settings_.Writes(ReportFormat::kJson) || settings_.Writes(ReportFormat::kJsonl);
+    columns_ = ColumnsOf(settings_.generation, builder_.mode(), as_table && builder_.with_stack(),
+                         as_table && as_json);
+    for (const Column& column : columns_) headings_.emplace_back(column.heading);
+    return settings_.diff_analyze ? OpenAnalysis() : OpenReports();
   }
 
+  std::size_t num_columns() const { return columns_.size(); }
+
   // On any thread.
-  Result<Rendered> Render(const Batch& batch) const {
-    return table_ ? table_->Render(batch.first_row, batch.rows) : Result<Rendered>(Rendered());
+  Result<Done> Render(Batch& batch) const {
+    if (analysis_) return Done{};
+    batch.results.first_row = batch.first_row;
+    for (const ResultRow& row : batch.rows) {
+      for (const Column& column : columns_) {
+        const Cell cell = column.cell(row, batch.results.arena);
+        if (IsForbidden(cell)) VN_RETURN_IF_ERROR(Refuse(cell, batch));
+        batch.results.rows.cells.push_back(cell);
+      }
+      batch.results.rows.colours.push_back(row.colour);
+      batch.results.statuses.push_back(row.status());
+      batch.results.severities.push_back(RowError(builder_.mode(), row).value_or(0));
+    }
+    return reports_->Render(batch.results);
   }
 
   // In table order.
-  Result<Done> Take(const Batch& batch, const Rendered& rendered) {
+  Result<Done> Take(Batch& batch) {
     const std::span<const ResultRow> rows = batch.rows;
     for (std::size_t first = 0; first < rows.size();) {
       std::size_t last = first + 1;
@@ -97,39 +95,94 @@ class RowConsumer {
       if (analysis_) VN_RETURN_IF_ERROR(Analyze(record));
       first = last;
     }
+    if (analysis_) return Done{};
     for (const ResultRow& row : rows) See(row);
-    for (const RenderedPiece& piece : rendered) {
-      for (const std::string& complaint : piece.complaints) {
-        if (complaint != last_complaint_) log_.Error(last_complaint_ = complaint);
-      }
+    for (const std::string& complaint : batch.complaints) {
+      if (complaint != last_complaint_) log_.Error(last_complaint_ = complaint);
     }
-    return table_ ? table_->Append(rendered) : Result<Done>(Done{});
+    if (settings_.hooks.on_rows)
+      settings_.hooks.on_rows(builder_.job().label, headings_, batch.results.rows, batch.results.statuses);
+    return reports_->Take(batch.results);
   }
 
   Result<Done> Finish() {
-    outcome_.summary = summary_.Take();
+    result_.outcome = summary_.Take();
     if (analysis_) {
       VN_RETURN_IF_ERROR(analysis_->Write(num_analyzed_ == 0 ? "{}" : "\n}"));
       return analysis_->Commit();
     }
-    VN_RETURN_IF_ERROR(table_->Finish());
-    if (settings_.generation == Generation::kClassic) {
-      for (const fs::path& path : outcome_.written) chmod(path.c_str(), kFileMode);
+    VN_ASSIGN_OR_RETURN(result_.shown, reports_->Finish());
+    result_.columns = headings_;
+    result_.written = reports_->paths();
+    if (settings_.generation == Generation::kClassic && !settings_.output_path.empty()) {
+      for (const fs::path& path : result_.written) chmod(path.c_str(), kFileMode);
       if (settings_.advise) return WriteAdvice();
     }
     return Done{};
   }
 
  private:
+  fs::path ResultPath(std::string_view ending) const {
+    const RankJob& job = builder_.job();
+    const std::string prefix = job.kind == DumpKind::kDump ? "compare_result" : "debug_compare_result";
+    fs::path path = job.output / fmt::format("{}{}_{}.{}", prefix, job.suffix(), settings_.timestamp, ending);
+    if (fs::exists(path)) {
+      log_.Warning(fmt::format("{} will be deleted.", path.string()));
+      std::error_code ignored;
+      fs::remove(path, ignored);
+    }
+    return path;
+  }
+
+  Result<Done> OpenAnalysis() {
+    const fs::path path = ResultPath("json");
+    VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+    analysis_.emplace(std::move(file));
+    result_.analyzed.emplace();
+    result_.written.push_back(path);
+    return Done{};
+  }
+
+  Result<Done> OpenReports() {
+    ResultReports::Options options;
+    options.files = settings_.outputs;
+    if (!settings_.output_path.empty())
+      options.files.push_back({ResultPath(vernier::Name(settings_.format)), settings_.format});
+    for (const Column& column : columns_)
+      options.columns.push_back({std::string(column.heading), GoodOf(column.heading)});
+    options.select = settings_.select;
+    options.report.style = StyleOf(settings_.highlight);
+    options.report.num_rows = builder_.num_rows();
+    options.num_threads = builder_.job().num_threads;
+    VN_ASSIGN_OR_RETURN(ResultReports reports, ResultReports::Create(std::move(options)));
+    reports_.emplace(std::move(reports));
+    return Done{};
+  }
+
+  // A text that a spreadsheet might run ends the job, as it does in the reference; with colours it is written
+  // and complained about. Formats that no spreadsheet opens do not mind.
+  Result<Done> Refuse(const Cell& cell, Batch& batch) const {
+    for (const fs::path& path : reports_->paths()) {
+      const fs::path ending = path.extension();
+      if (ending != ".csv" && ending != ".xlsx") continue;
+      std::string text = fmt::format("Malicious value [{}] not allowed to be written into the {}: {}.",
+                                     cell.text, ending == ".csv" ? "csv" : "excel", path.string());
+      if (!settings_.highlight || ending == ".csv")
+        return Error{ErrorCode::kBadArgument, "", std::move(text)};
+      batch.complaints.push_back(std::move(text));
+    }
+    return Done{};
+  }
+
   void See(const ResultRow& row) {
-    if (settings_.generation != Generation::kClassic || analysis_) return;
-    advisor_.See(builder_.mode(), row);
+    if (settings_.generation != Generation::kClassic) return;
+    advisor_.See(row);
     if (builder_.mode() != Mode::kReal) return;
-    if (row.result == "Unmatched") {
+    if (row.judged == Judged::kShapesDiffer) {
       log_.Warning(
           fmt::format("The tensor name matches but the shape or dtype does not match: {}", row.npu_name));
     }
-    if (row.result == "None" && !warned_) {
+    if (row.judged == Judged::kNoNumbers && !warned_) {
       warned_ = true;
       log_.Warning("Cosine or MaxAbsErr can not get float value.");
     }
@@ -153,7 +206,7 @@ class RowConsumer {
     VN_RETURN_IF_ERROR(file.Commit());
     chmod(path.c_str(), kFileMode);
     log_.Info(fmt::format("The advisor summary is saved in: {}", path.string()));
-    outcome_.written.push_back(path);
+    result_.written.push_back(path);
     return Done{};
   }
 
@@ -164,20 +217,23 @@ class RowConsumer {
     AnalyzedOp op = AnalyzeRecord(builder_.mode(), rules_, record);
     if (builder_.with_stack()) op.stack = builder_.dumps().stack->Lines(name);
     std::string json = num_analyzed_++ == 0 ? "{\n    " : ",\n    ";
-    AppendJsonText(name, json);
+    AppendJsonString(name, json, JsonText::kUtf8);
     json += fmt::format(": {{\n        \"is_same\": {},\n        \"op_items\": [", op.is_same);
     for (std::size_t i = 0; i < record.size(); ++i) {
       json += i == 0 ? "\n            " : ",\n            ";
       AppendAnalyzedRow(record[i], op, json);
     }
     json += "\n        ]\n    }";
-    outcome_.analyzed->ops.push_back(std::move(op));
+    result_.analyzed->ops.push_back(std::move(op));
     return analysis_->Write(json);
   }
 
   void AppendAnalyzedRow(const ResultRow& row, const AnalyzedOp& op, std::string& json) const {
     constexpr std::string_view kSeparator = ",\n                ";
-    AppendJsonRow(columns_, row, true, 16, json);
+    TextArena arena;
+    std::vector<Cell> cells;
+    for (const Column& column : columns_) cells.push_back(column.cell(row, arena));
+    AppendJsonRow(headings_, cells, JsonFloat::kBareWords, 16, json);
     const bool has_no_message = settings_.generation == Generation::kCurrent && builder_.mode() == Mode::kMd5;
     if (has_no_message) json.replace(json.rfind("\"\""), 2, "NaN");  // an empty column of the reference
     if (builder_.with_stack()) {
@@ -191,19 +247,19 @@ class RowConsumer {
         {"NPU P2POp peer", row.npu.p2p_peer}, {"Bench P2POp peer", row.bench.p2p_peer}};
     for (const auto& [key, value] : members) {
       json += kSeparator;
-      AppendJsonText(key, json);
+      AppendJsonString(key, json, JsonText::kUtf8);
       json += ": ";
-      AppendJsonText(value, json);
+      AppendJsonString(value, json, JsonText::kUtf8);
     }
     json += "\n            }";
   }
 
   static void AppendStack(const ResultRow& row, const AnalyzedOp& op, std::string& json) {
-    if (row.stack == "N/A") return AppendJsonText(row.stack, json);
+    if (row.stack == "N/A") return AppendJsonString(row.stack, json, JsonText::kUtf8);
     json += '[';
     for (std::size_t i = 0; i < op.stack.size(); ++i) {
       json += i == 0 ? "\n                    " : ",\n                    ";
-      AppendJsonText(op.stack[i], json);
+      AppendJsonString(op.stack[i], json, JsonText::kUtf8);
     }
     json += "\n                ]";
   }
@@ -211,54 +267,51 @@ class RowConsumer {
   const TableBuilder& builder_;
   const Settings& settings_;
   const Rules& rules_;
-  RankOutcome& outcome_;
+  RankResult& result_;
   Log& log_;
-  std::string last_complaint_;
-  std::unique_ptr<TableFile> table_;
-  std::optional<AtomicFile> analysis_;
   std::vector<Column> columns_;
+  std::vector<std::string> headings_;
+  std::optional<ResultReports> reports_;
+  std::optional<AtomicFile> analysis_;
   std::size_t num_analyzed_ = 0;
+  std::string last_complaint_;
   SummaryBuilder summary_;
   Advisor advisor_;
   bool warned_ = false;
 };
 
-Result<Done> CompareRecorded(const TableBuilder& builder, const Settings& settings, RowConsumer& consumer) {
-  struct Product {
-    std::unique_ptr<Batch> batch;
-    Result<Rendered> rendered{Rendered()};
-  };
-  const std::vector<std::size_t> boundaries = builder.Boundaries(kBatchRows);
-  std::optional<Error> failure;
-  RunOrdered(
-      boundaries.size() - 1, builder.job().num_threads,
-      [&](std::size_t i) {
-        Product product{std::make_unique<Batch>()};
-        builder.Build(boundaries[i], boundaries[i + 1], *product.batch);
-        product.rendered = consumer.Render(*product.batch);
-        return product;
-      },
-      [&](std::size_t i, Product&& product) {
-        if (!product.rendered) {
-          failure = product.rendered.error();
-        } else if (const Result<Done> taken = consumer.Take(*product.batch, *product.rendered); !taken) {
-          failure = taken.error();
-        } else if (settings.stop.stop_requested()) {
-          failure = Error{ErrorCode::kCancelled, "", "interrupted"};
-        }
-        // One batch late: a batch begins on the page its predecessor ended on.
-        if (i > 0) builder.Release(boundaries[i - 1], boundaries[i]);
-        if (settings.on_progress) settings.on_progress(boundaries[i + 1], builder.num_rows(), 0);
-        return !failure;
-      });
-  if (failure) return *failure;
-  return Done{};
-}
+// A batch on its way from the threads that make it to the one that takes it.
+struct Product {
+  std::size_t number = 0;
+  std::unique_ptr<Batch> batch;
+  Result<Done> done{Done{}};
+};
 
-std::string ValueText(const Value& value) {
-  std::string text;
-  AppendText(value, text);
-  return text;
+const Error kInterrupted{ErrorCode::kCancelled, "", "interrupted"};
+
+Result<Done> CompareRecorded(const TableBuilder& builder, const Settings& settings, RowConsumer& consumer) {
+  const std::vector<std::size_t> boundaries = builder.Boundaries(kBatchRows);
+  Result<Done> taken = Done{};
+  const auto build = [&](Product& product) {
+    product.batch = std::make_unique<Batch>(consumer.num_columns());
+    builder.Build(boundaries[product.number], boundaries[product.number + 1], *product.batch);
+    product.done = consumer.Render(*product.batch);
+  };
+  const auto take = [&](Product&& product) {
+    const std::size_t i = product.number;
+    taken = product.done ? consumer.Take(*product.batch) : product.done;
+    if (taken && settings.hooks.stop.stop_requested()) taken = kInterrupted;
+    // One batch late: a batch begins on the page its predecessor ended on.
+    if (i > 0) builder.Release(boundaries[i - 1], boundaries[i]);
+    if (settings.hooks.on_progress) settings.hooks.on_progress({boundaries[i + 1], builder.num_rows(), 0, 0});
+    return taken.has_value();
+  };
+  OrderedQueue<Product> queue(builder.job().num_threads, build, take);
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    if (!queue.Push({i, nullptr})) break;
+  }
+  queue.Finish();
+  return taken;
 }
 
 void LogRow(const ResultRow& row, RealState state, std::string_view message, Log& log) {
@@ -267,9 +320,9 @@ void LogRow(const ResultRow& row, RealState state, std::string_view message, Log
   log.Info(
       fmt::format("[{}] Compare result: cosine {}, euc_dist {}, max_abs_err {}, max_relative_err {}, "
                   "one_thousand_err_ratio {}, five_thousand_err_ratio {}, {}",
-                  row.npu_name, ValueText(row.metrics[kCosine]), ValueText(row.metrics[kEucDist]),
-                  ValueText(row.metrics[kMaxAbsErr]), ValueText(row.metrics[kMaxRelativeErr]),
-                  ValueText(row.metrics[kOneThousandth]), ValueText(row.metrics[kFiveThousandths]), message));
+                  row.npu_name, CellText(row.metrics[kCosine]), CellText(row.metrics[kEucDist]),
+                  CellText(row.metrics[kMaxAbsErr]), CellText(row.metrics[kMaxRelativeErr]),
+                  CellText(row.metrics[kOneThousandth]), CellText(row.metrics[kFiveThousandths]), message));
 }
 
 Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, RowConsumer& consumer,
@@ -279,21 +332,24 @@ Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, 
   std::vector<RealOutcome> outcomes(builder.num_rows());
   const std::vector<std::size_t> boundaries = builder.Boundaries(kBatchRows);
   std::size_t next_boundary = 1;
-  std::optional<Error> failure;
-  auto batch = std::make_unique<Batch>();
-  const auto finish_batch = [&] {
-    builder.Judge(batch->rows);
-    const Result<Rendered> rendered = consumer.Render(*batch);
-    const Result<Done> taken = rendered ? consumer.Take(*batch, *rendered) : Result<Done>(rendered.error());
-    if (!taken) failure = taken.error();
-    batch = std::make_unique<Batch>();
-  };
+  Result<Done> taken = Done{};
+  std::stop_source stop;  // of the measuring, when it is asked for or a report cannot be written
+  const std::stop_callback forward(settings.hooks.stop, [&] { stop.request_stop(); });
+  OrderedQueue<Product> queue(
+      builder.job().num_threads,
+      [&](Product& product) {
+        builder.Judge(product.batch->rows);
+        product.done = consumer.Render(*product.batch);
+      },
+      [&](Product&& product) {
+        taken = product.done ? consumer.Take(*product.batch) : product.done;
+        if (!taken) stop.request_stop();
+        return taken.has_value();
+      });
+  const auto new_batch = [&] { return std::make_unique<Batch>(consumer.num_columns()); };
+  std::unique_ptr<Batch> batch = new_batch();
   const auto sink = [&](std::size_t index, const Result<PairMeasures>& measures) {
-    if (failure) return;
-    if (!measures && measures.error().code == ErrorCode::kCancelled) {
-      failure = measures.error();
-      return;
-    }
+    if (!measures && measures.error().code == ErrorCode::kCancelled) return;
     RealOutcome& outcome = outcomes[index];
     const bool was_loaded = outcome.state == RealState::kScalar || outcome.state == RealState::kTensor;
     if (was_loaded && !measures) outcome.state = RealState::kReadFailed;  // the file changed under us
@@ -309,32 +365,30 @@ Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, 
     }
     builder.FillReal(outcome, kept, row);
     if (settings.log_rows) LogRow(row, outcome.state, row.message, log);
-    if (index + 1 == boundaries[next_boundary]) {
-      ++next_boundary;
-      finish_batch();
-    }
+    if (index + 1 != boundaries[next_boundary]) return;
+    ++next_boundary;
+    queue.Push({0, std::exchange(batch, new_batch())});
   };
   MeasureOptions options;
   options.groups = Group::kDiff | Group::kStats | Group::kRelative;
   // The one output that keeps everything measured.
-  if (settings.format == ReportFormat::kJsonl) options.groups = options.groups | Group::kDetails;
+  if (settings.Writes(ReportFormat::kJsonl)) options.groups = options.groups | Group::kDetails;
   options.relative = builder.profile().relative;
   options.real_part_only = true;
   options.num_threads = builder.job().num_threads;
-  std::stop_source stop_writing;
   BatchHooks hooks;
-  hooks.stop = settings.stop;
-  if (settings.on_progress) {
+  hooks.stop = stop.get_token();
+  if (settings.hooks.on_progress) {
     hooks.on_progress = [&](const MeasureProgress& done) {
-      settings.on_progress(done.items_done, builder.num_rows(), done.bytes_done);
+      settings.hooks.on_progress({done.items_done, builder.num_rows(), done.bytes_done, 0});
     };
   }
   MeasurePairs(
       builder.num_rows(), [&](std::size_t index) { return loader.Load(index, outcomes[index]); }, options,
       sink, hooks);
-  if (!failure && settings.stop.stop_requested()) failure = Error{ErrorCode::kCancelled, "", "interrupted"};
-  if (failure) return *failure;
-  return Done{};
+  queue.Finish();
+  if (settings.hooks.stop.stop_requested()) return kInterrupted;
+  return taken;
 }
 
 std::uint64_t CountUnused(const std::vector<RowPair>& pairs, std::size_t num_bench_rows) {
@@ -345,34 +399,45 @@ std::uint64_t CountUnused(const std::vector<RowPair>& pairs, std::size_t num_ben
   return static_cast<std::uint64_t>(std::count(used.begin(), used.end(), false));
 }
 
-void LogMatching(const RankSummary& summary, Log& log) {
+void LogMatching(const RankOutcome& outcome, PairRule rule, Log& log) {
   log.Info(fmt::format(
       "{}{} of {} NPU rows matched by {} ({:.1f} %), {} did not; {} of {} bench rows have no partner.",
-      summary.rank.empty() ? "" : summary.rank + ": ", summary.num_matched, summary.num_rows,
-      msprobe::Name(summary.rule), summary.coverage() * 100, summary.num_rows - summary.num_matched,
-      summary.num_bench_unmatched, summary.num_bench_rows));
+      outcome.rank.empty() ? "" : outcome.rank + ": ", outcome.num_matched, outcome.num_target,
+      msprobe::Name(rule), outcome.coverage() * 100, outcome.num_only_target(), outcome.num_only_golden,
+      outcome.num_golden));
 }
 
 }  // namespace
 
-Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, const Mappings& mappings,
+Outcome<RankResult> CompareRank(const RankJob& job, const Settings& settings, const Mappings& mappings,
                                 const Rules& rules, Log& log) {
   VN_ASSIGN_OR_RETURN(const DumpPair dumps, OpenDumps(job, settings, log));
-  RankOutcome outcome;
-  const bool torn = dumps.npu.torn() || dumps.bench.torn();
+  RankResult result;
+  const RowMatchOptions match = MatchOptionsOf(job, settings, mappings);
+  const auto describe = [&](std::uint64_t num_only_golden) {
+    result.outcome.rank = job.label;
+    result.outcome.target = job.npu_json;
+    result.outcome.golden = job.bench_json;
+    result.outcome.num_golden = dumps.bench.rows().size();
+    result.outcome.num_only_golden = num_only_golden;
+    result.outcome.num_matched_by.emplace_back(msprobe::Name(match.rule), result.outcome.num_matched);
+    result.outcome.torn = dumps.npu.torn() || dumps.bench.torn();
+  };
   const bool classic = settings.generation == Generation::kClassic;
   if (dumps.npu.rows().empty() || (!classic && dumps.bench.rows().empty())) {
     log.Warning(classic ? "Can`t match any op. No compare result file generated."
                         : "No valid data found. No compare result file generated. Please check input json.");
-    outcome.summary.rank = job.rank;
-    outcome.summary.num_bench_rows = outcome.summary.num_bench_unmatched = dumps.bench.rows().size();
-    outcome.summary.torn = torn;
-    return outcome;
+    result.outcome.mode = msprobe::Name(Mode::kStatistics);
+    describe(dumps.bench.rows().size());
+    return result;
   }
-  const MatchOptions match = MatchOptionsOf(job, settings, mappings);
+  if (match.rule == PairRule::kPosition) {
+    const Result<Done> equal = CheckEqualCounts(dumps.npu.rows().size(), dumps.bench.rows().size(), "rows");
+    if (!equal) return RunFailure(log, equal.error().Message());
+  }
   Settings adjusted = settings;
   std::vector<RowPair> pairs = MatchRows(dumps.npu, dumps.bench, match);
-  const std::uint64_t num_bench_unmatched = CountUnused(pairs, dumps.bench.rows().size());
+  const std::uint64_t num_only_golden = CountUnused(pairs, dumps.bench.rows().size());
   const TableBuilder builder(dumps, job, adjusted, match, rules, std::move(pairs));
   dumps.npu.ReleasePages(0, dumps.npu.rows().size());
   dumps.bench.ReleasePages(0, dumps.bench.rows().size());
@@ -381,7 +446,7 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
                             builder.num_rows()));
     adjusted.highlight = false;
   }
-  RowConsumer consumer(builder, adjusted, rules, outcome, log);
+  RowConsumer consumer(builder, adjusted, rules, result, log);
   const auto run = [&]() -> Result<Done> {
     VN_RETURN_IF_ERROR(consumer.Open());
     VN_RETURN_IF_ERROR(builder.mode() == Mode::kReal ? CompareReal(builder, adjusted, consumer, log)
@@ -392,13 +457,9 @@ Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, co
     if (done.error().code == ErrorCode::kCancelled) return done.error();
     return RunFailure(log, done.error().where.empty() ? done.error().detail : done.error().Message());
   }
-  outcome.summary.rank = job.rank;
-  outcome.summary.rule = match.rule;
-  outcome.summary.num_bench_rows = dumps.bench.rows().size();
-  outcome.summary.num_bench_unmatched = num_bench_unmatched;
-  outcome.summary.torn = torn;
-  LogMatching(outcome.summary, log);
-  return outcome;
+  describe(num_only_golden);
+  LogMatching(result.outcome, match.rule, log);
+  return result;
 }
 
 }  // namespace vernier::msprobe

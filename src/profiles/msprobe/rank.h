@@ -18,16 +18,19 @@ namespace vernier::msprobe {
 struct RankJob {
   std::filesystem::path npu_json, bench_json;
   DumpKind kind = DumpKind::kDump;
-  std::string rank;  // folder name of the NPU side; empty for a single rank
+  std::string rank;   // folder name of the NPU side; empty for a single rank
+  std::string label;  // the same with its step, where there are several
   std::filesystem::path output;
   int num_threads = 1;
 
   std::string suffix() const { return rank.empty() ? "" : "_" + rank; }
 };
 
-struct RankOutcome {
-  RankSummary summary;
+struct RankResult {
+  RankOutcome outcome;
   std::vector<std::filesystem::path> written;
+  std::vector<KeptRow> shown;            // for the screen, worst first
+  std::vector<std::string> columns;      // of these
   std::optional<AnalyzedRank> analyzed;  // -da
 };
 
@@ -38,10 +41,10 @@ struct DumpPair {
   std::optional<StackFile> stack;
   bool across_frameworks = false;
 };
-Result<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& log);
+Outcome<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& log);
 
 // Fails as told in log.h. No rows to compare is no failure: then nothing is written.
-Result<RankOutcome> CompareRank(const RankJob& job, const Settings& settings, const Mappings& mappings,
+Outcome<RankResult> CompareRank(const RankJob& job, const Settings& settings, const Mappings& mappings,
                                 const Rules& rules, Log& log);
 
 }  // namespace vernier::msprobe

@@ -44,35 +44,35 @@ Dtype AsRead(Dtype dtype) {
 }
 
 void Fill(std::string_view text, ResultRow& row) {
-  for (std::size_t i = 0; i < kNumRealMetrics; ++i) row.metrics[i] = Value::Text(text);
+  for (std::size_t i = 0; i < kNumRealMetrics; ++i) row.metrics[i] = Cell(text);
 }
 
-Value NumberOrNan(double value, std::string_view nan_message, std::string& message) {
-  if (!std::isnan(value)) return Value::Float(RoundDecimals(value, kDecimals));
+Cell NumberOrNan(double value, std::string_view nan_message, std::string& message) {
+  if (!std::isnan(value)) return Cell(RoundDecimals(value, kDecimals));
   message += nan_message;
-  return Value::Text("Nan");
+  return Cell("Nan");
 }
 
-Value Cosine(const PairMeasures& m, std::string& message) {
+Cell Cosine(const PairMeasures& m, std::string& message) {
   if (m.num_elements == 1) {
     message += "This is a 1-d tensor of length 1.";
-    return Value::Text(kUnsupported);
+    return Cell(kUnsupported);
   }
   const double npu = std::sqrt(m.sum_sq_target), bench = std::sqrt(m.sum_sq_golden);
-  if (npu <= kEpsilon && bench <= kEpsilon) return Value::Float(1.0);
+  if (npu <= kEpsilon && bench <= kEpsilon) return Cell(1.0);
   if (npu <= kEpsilon || bench <= kEpsilon) {
     message += npu <= kEpsilon
                    ? "Cannot compare by Cosine Similarity, All the data is Zero in npu dump data."
                    : "Cannot compare by Cosine Similarity, All the data is Zero in Bench dump data.";
-    return Value::Text("Nan");
+    return Cell("Nan");
   }
   const double cosine = m.dot / (npu * bench);
   if (std::isnan(cosine)) {
     message += "Cannot compare by Cosine Similarity, the dump data has NaN.";
-    return Value::Text("Nan");
+    return Cell("Nan");
   }
   const double rounded = RoundDecimals(cosine, kDecimals);
-  return Value::Float(rounded > kNearlyOne ? RoundDecimals(rounded, kShortDecimals) : rounded);
+  return Cell(rounded > kNearlyOne ? RoundDecimals(rounded, kShortDecimals) : rounded);
 }
 
 double Share(std::uint64_t part, std::uint64_t whole) {
@@ -92,12 +92,12 @@ void FillTensor(const PairMeasures& m, Dtype npu, Dtype bench, ResultRow& row, s
   }
   if (AsRead(npu) != AsRead(bench)) message += kDtypes;
   row.metrics[kCosine] = Cosine(m, message);
-  row.metrics[kEucDist] = Value::Float(std::sqrt(m.sum_sq_diff));
+  row.metrics[kEucDist] = Cell(std::sqrt(m.sum_sq_diff));
   row.metrics[kMaxAbsErr] = NumberOrNan(m.max_abs_diff, kMaxAbsNan, message);
   const double relative = m.relative_has_nan ? std::nan("") : m.max_relative;
   row.metrics[kMaxRelativeErr] = NumberOrNan(relative, kRelativeNan, message);
-  row.metrics[kOneThousandth] = Value::Float(Share(m.num_relative_below_1e3, m.num_elements));
-  row.metrics[kFiveThousandths] = Value::Float(Share(m.num_relative_below_5e3, m.num_elements));
+  row.metrics[kOneThousandth] = Cell(Share(m.num_relative_below_1e3, m.num_elements));
+  row.metrics[kFiveThousandths] = Cell(Share(m.num_relative_below_5e3, m.num_elements));
 }
 
 // The only element of a tensor, from its statistics.
@@ -174,17 +174,16 @@ void FillRealMetrics(RealState state, const PairMeasures* measures, Dtype npu, D
     message += fmt::format("Dump file: {} not found or read failed.", row.data_name);
 }
 
-std::string_view AccuracyVerdict(const ResultRow& row, const Rules& rules) {
-  const Value &cosine = row.metrics[kCosine], &error = row.metrics[kMaxAbsErr];
-  if (cosine.Is("shape unmatched")) return "Unmatched";
-  if (cosine.Is("None") || error.Is("None")) return "None";
-  if (cosine.Is("N/A") || error.Is("N/A")) return "No";
+void FillAccuracy(const Rules& rules, ResultRow& row) {
+  const Cell &cosine = row.metrics[kCosine], &error = row.metrics[kMaxAbsErr];
+  if (cosine.Is("shape unmatched")) return row.SetResult("Unmatched", Judged::kShapesDiffer);
+  if (cosine.Is("N/A") || error.Is("N/A")) return row.SetResult("No", Judged::kFail);
   const auto c = NumericOf(cosine), e = NumericOf(error);
-  if (!c || !e) return "None";
-  if (*c < rules.Threshold("accuracy_cosine") && *e > rules.Threshold("accuracy_max_abs_err")) return "No";
-  if (*c < rules.Threshold("accuracy_cosine_worst") || *e > rules.Threshold("accuracy_max_abs_err_worst"))
-    return "No";
-  return "Yes";
+  if (!c || !e) return row.SetResult("None", Judged::kNoNumbers);
+  const bool bad =
+      (*c < rules.Threshold("accuracy_cosine") && *e > rules.Threshold("accuracy_max_abs_err")) ||
+      *c < rules.Threshold("accuracy_cosine_worst") || *e > rules.Threshold("accuracy_max_abs_err_worst");
+  row.SetResult(bad ? "No" : "Yes", bad ? Judged::kFail : Judged::kPass);
 }
 
 }  // namespace vernier::msprobe

@@ -30,7 +30,7 @@ void FillRealMetrics(RealState state, const PairMeasures* measures, Dtype npu, D
                      std::string& message);
 
 // Classic: "Accuracy Reached or Not".
-std::string_view AccuracyVerdict(const ResultRow& row, const Rules& rules);
+void FillAccuracy(const Rules& rules, ResultRow& row);
 
 // round(value, decimals) as Python does it: to the nearest decimal text.
 double RoundDecimals(double value, int decimals);

@@ -11,11 +11,14 @@
 
 #include "profiles/msprobe/dump.h"
 #include "profiles/msprobe/rules.h"
+#include "vernier/judge.h"
 #include "vernier/measure.h"
+#include "vernier/report.h"
 
 namespace vernier::msprobe {
 
 enum class Mode : std::uint8_t { kReal, kStatistics, kMd5 };
+std::string_view Name(Mode mode);  // "real data", …
 
 // The switches by which the generations differ; everything else is in their rules and columns.
 struct Profile {
@@ -34,7 +37,14 @@ struct Profile {
 };
 const Profile& ProfileOf(Generation generation);
 
-enum class Colour : std::uint8_t { kNone, kYellow, kRed };
+// What the text in the column of the result means.
+enum class Judged : std::uint8_t {
+  kNone,
+  kPass,
+  kFail,
+  kShapesDiffer,  // which fails as well, and is told differently
+  kNoNumbers,
+};
 
 // Metrics of a real-data row in column order.
 enum Metric : std::size_t {
@@ -59,18 +69,26 @@ struct ResultRow {
   bool first_of_record = false;
   bool bad_record = false;
   std::uint32_t record = 0;
-  std::array<Value, 8> metrics;
+  std::array<Cell, 8> metrics;
   std::string_view result;
+  Judged judged = Judged::kNone;
   std::string message;
   std::string_view stack = "N/A";
   std::string_view data_name;
-  Colour colour = Colour::kNone;
+  RowColour colour = RowColour::kNone;
   const PairMeasures* measures = nullptr;  // of the files, where they could be measured
+
+  void SetResult(std::string_view text, Judged meaning) {
+    result = text;
+    judged = meaning;
+  }
+  bool fails() const { return judged == Judged::kFail || judged == Judged::kShapesDiffer; }
+  Status status() const;
 };
 
 // The number in a cell: a number, or a text that Python reads as one. "Nan" is a number that is not one.
-std::optional<double> NumericOf(const Value& value);
-// A percent text ("12.5%") or a number as a fraction.
-std::optional<double> FractionOf(const Value& value);
+std::optional<double> NumericOf(const Cell& value);
+// The number in a cell that shows one, also as percent: "12.5%" is 0.125.
+std::optional<double> FractionOf(const Cell& value);
 
 }  // namespace vernier::msprobe

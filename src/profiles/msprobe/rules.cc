@@ -54,10 +54,8 @@ Result<Done> Rules::Merge(std::string_view json, std::string_view where, bool ma
       }
     });
   });
-  if (!cursor.ok() || !cursor.AtEnd()) {
-    return Error{ErrorCode::kBadHeader, std::string(where),
-                 cursor.ok() ? "something follows the end" : cursor.problem()};
-  }
+  if (cursor.ok() && !cursor.AtEnd()) cursor.Fail(JsonError::kMoreAfterEnd);
+  if (!cursor.ok()) return Error{ErrorCode::kBadHeader, std::string(where), cursor.problem()};
   if (!unknown.empty())
     return Error{ErrorCode::kBadArgument, std::string(where), "there is no rule '" + unknown + "'"};
   return Done{};

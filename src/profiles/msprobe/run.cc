@@ -1,34 +1,54 @@
 #include "profiles/msprobe/run.h"
-#include "profiles/msprobe/context.h"
 
+#include <algorithm>
 #include <chrono>
-#include <ctime>
 
 #include <fmt/format.h>
 
 #include "core/atomic_file.h"
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "core/threads.h"
 #include "profiles/msprobe/context.h"
-#include "profiles/msprobe/ordered_work.h"
 #include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/tree.h"
+#include "profiles/output_files.h"
 
 namespace vernier::msprobe {
 namespace {
 
 namespace fs = std::filesystem;
 
+// An exception of the standard library ends the rank that met it, not the process.
+template <class Compare>
+Outcome<RankResult> Guarded(Log& log, const Compare& compare) {
+  try {
+    return compare();
+  } catch (const std::bad_alloc&) {
+    return RankFailure(log, "not enough memory");
+  } catch (const std::exception& exception) {
+    return RankFailure(log, exception.what());
+  }
+}
+
+Outcome<Done> WriteFile(const fs::path& path, std::string_view text, CompareOutcome& outcome) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  VN_RETURN_IF_ERROR(file.Write(text));
+  VN_RETURN_IF_ERROR(file.Commit());
+  outcome.written.push_back(path);
+  return Done{};
+}
+
 class Run {
  public:
-  Run(Settings settings, const LogSink& sink, Rules rules, Mappings mappings)
-      : settings_(std::move(settings)),
-        sink_(sink),
-        log_(sink),
+  Run(const Settings& settings, Rules rules, Mappings mappings, CompareOutcome& outcome)
+      : settings_(settings),
+        log_(settings.hooks.on_log),
         rules_(std::move(rules)),
-        mappings_(std::move(mappings)) {}
+        mappings_(std::move(mappings)),
+        outcome_(outcome) {}
 
-  Result<RunOutcome> Go() {
+  Outcome<Done> Go() {
     EnterDumpFolders();
     const bool npu_is_folder = fs::is_directory(settings_.npu_path);
     if (npu_is_folder != fs::is_directory(settings_.bench_path)) {
@@ -36,25 +56,36 @@ class Run {
                                   ? "The npu_path and bench_path need to be of the same type."
                                   : "The target_path and golden_path need to be of the same type.");
     }
-    VN_RETURN_IF_ERROR(!npu_is_folder ? CompareFiles()
-                       : IsMixed(settings_.npu_path, settings_.bench_path)
-                           ? CompareMixed()
-                           : CompareStep(settings_.npu_path, settings_.bench_path, settings_.output_path));
-    return std::move(outcome_);
+    if (!npu_is_folder) return CompareFiles();
+    const std::vector<StepPair> steps =
+        StepsUnder(settings_.npu_path, settings_.bench_path, settings_.output_path, settings_.as_msprobe);
+    if (steps.empty())
+      return CompareStep({settings_.npu_path, settings_.bench_path, settings_.output_path, ""});
+    for (const StepPair& step : steps) {
+      if (!step.output.empty())
+        VN_RETURN_IF_ERROR(
+            CreateOutputFolder(step.output, ProfileOf(settings_.generation).strict_paths, log_));
+      VN_RETURN_IF_ERROR(CompareStep(step));
+    }
+    return Done{};
   }
 
  private:
   // A folder that holds a dump itself, as rank0 does, stands for that dump.
   void EnterDumpFolders() {
     for (const char* file : {"dump.json", "debug.json"}) {
-      if (!fs::exists(settings_.npu_path / file) || !fs::exists(settings_.bench_path / file)) continue;
-      settings_.npu_path /= file;
-      settings_.bench_path /= file;
+      const auto entered = [&](const fs::path& path) {
+        return !settings_.as_msprobe && path.filename() == file ? path : path / file;
+      };
+      const fs::path npu = entered(settings_.npu_path), bench = entered(settings_.bench_path);
+      if (!fs::exists(npu) || !fs::exists(bench)) continue;
+      settings_.npu_path = npu;
+      settings_.bench_path = bench;
       return;
     }
   }
 
-  Result<Done> CompareFiles() {
+  Outcome<Done> CompareFiles() {
     if (settings_.generation == Generation::kClassic && !settings_.stack_path) {
       log_.Warning(
           "Missing stack_path in the configuration file. Automatically detecting stack.json to determine "
@@ -74,21 +105,23 @@ class Run {
                     settings_.npu_path.string(), settings_.bench_path.string()));
     }
     const DumpKind kind = npu == "dump.json" ? DumpKind::kDump : DumpKind::kDebug;
-    RankJob job{settings_.npu_path,
-                settings_.bench_path,
-                kind,
-                "",
-                settings_.output_path,
-                NumThreads(settings_.num_threads)};
+    const RankJob job{settings_.npu_path,
+                      settings_.bench_path,
+                      kind,
+                      "",
+                      "",
+                      settings_.output_path,
+                      NumThreads(settings_.num_threads)};
     // The reference ignores -da for two files; we make the table and the analysis.
     Settings plain = settings_;
     plain.diff_analyze = false;
-    VN_ASSIGN_OR_RETURN(RankOutcome outcome, CompareRank(job, plain, mappings_, rules_, log_));
-    Keep(std::move(outcome), job);
+    VN_ASSIGN_OR_RETURN(RankResult result,
+                        Guarded(log_, [&] { return CompareRank(job, plain, mappings_, rules_, log_); }));
+    Keep(std::move(result), job);
     if (settings_.diff_analyze) {
       LogBuffer unheard;
       Log quiet(unheard.sink());
-      VN_ASSIGN_OR_RETURN(RankOutcome analysis, CompareRank(job, settings_, mappings_, rules_, quiet));
+      VN_ASSIGN_OR_RETURN(RankResult analysis, CompareRank(job, settings_, mappings_, rules_, quiet));
       for (const fs::path& path : analysis.written) outcome_.written.push_back(path);
       std::vector<AnalyzedRank> ranks;
       if (analysis.analyzed) ranks.push_back(std::move(*analysis.analyzed));
@@ -98,19 +131,14 @@ class Run {
     return Done{};
   }
 
-  Result<Done> CompareMixed() {
-    for (const MixedStep& step :
-         MixedSteps(settings_.npu_path, settings_.bench_path, settings_.output_path)) {
-      VN_RETURN_IF_ERROR(CreateOutputFolder(step.output, ProfileOf(settings_.generation).strict_paths, log_));
-      VN_RETURN_IF_ERROR(CompareStep(step.npu, step.bench, step.output));
-    }
-    return Done{};
-  }
-
-  Result<Done> CompareStep(const fs::path& npu, const fs::path& bench, const fs::path& output) {
-    VN_ASSIGN_OR_RETURN(StepPlan plan, PlanStep(npu, bench, output, settings_.generation, log_));
+  Outcome<Done> CompareStep(const StepPair& step) {
+    VN_ASSIGN_OR_RETURN(StepPlan plan, PlanStep(step, settings_.generation, log_));
     outcome_.num_skipped_ranks += plan.num_incomplete;
     if (plan.jobs.empty()) return Done{};
+    if (plan.jobs.size() > 1 && !settings_.outputs.empty()) {
+      return RunFailure(log_, fmt::format("{}: several ranks cannot go into one file, please give a folder",
+                                          settings_.outputs[0].path.string()));
+    }
     const int threads = NumThreads(settings_.num_threads);
     // Real data keeps all cores busy rank by rank; recorded values are spread rank-wise.
     const bool one_by_one = plan.real_data && !settings_.diff_analyze;
@@ -121,62 +149,49 @@ class Run {
       for (const std::string& name : plan.rank_names) prefix += (prefix.empty() ? "[" : " ") + name;
       prefix += ']';
     }
-    const Settings per_rank = SettingsForRank(workers);
-    std::vector<AnalyzedRank> analyzed;
-    std::optional<Error> failure;
+    Settings per_rank = settings_;
+    if (workers > 1) per_rank.hooks.on_progress = nullptr;  // ranks are counted instead of rows
     struct Product {
-      std::unique_ptr<LogBuffer> lines;
-      Result<RankOutcome> outcome{RankOutcome()};
+      std::size_t number = 0;
+      LogBuffer lines = {};
+      Outcome<RankResult> result = RankResult();
     };
-    RunOrdered(
-        plan.jobs.size(), workers,
-        [&](std::size_t i) {
-          Product product{std::make_unique<LogBuffer>()};
-          Log log(workers > 1 ? product.lines->sink() : sink_, prefix);
-          product.outcome = CompareRank(plan.jobs[i], per_rank, mappings_, rules_, log);
-          if (!product.outcome) TellSkipped(product.outcome.error(), plan.jobs[i].rank, log);
-          return product;
+    std::vector<AnalyzedRank> analyzed;
+    std::optional<Failure> failure;
+    OrderedQueue<Product> queue(
+        workers,
+        [&](Product& product) {
+          Log log(workers > 1 ? product.lines.sink() : settings_.hooks.on_log, prefix);
+          product.result = Guarded(
+              log, [&] { return CompareRank(plan.jobs[product.number], per_rank, mappings_, rules_, log); });
         },
-        [&](std::size_t i, Product&& product) {
-          product.lines->Flush(sink_);
-          if (workers > 1 && settings_.on_progress) settings_.on_progress(i + 1, plan.jobs.size(), 0);
-          if (product.outcome) {
-            if (product.outcome->analyzed) {
-              product.outcome->analyzed->rank = std::max(0, RankNumber(plan.jobs[i].rank));
-              if (plan.jobs[i].kind == DumpKind::kDump)
-                analyzed.push_back(std::move(*product.outcome->analyzed));
-            }
-            Keep(std::move(*product.outcome), plan.jobs[i]);
-          } else if (product.outcome.error().code == ErrorCode::kBadArgument) {
-            ++outcome_.num_skipped_ranks;
-          } else {
-            failure = product.outcome.error();
+        [&](Product&& product) {
+          const RankJob& job = plan.jobs[product.number];
+          product.lines.Flush(settings_.hooks.on_log);
+          if (workers > 1 && settings_.hooks.on_progress)
+            settings_.hooks.on_progress({product.number + 1, plan.jobs.size(), 0, 0});
+          if (!product.result) {
+            if (product.result.error().ends == Failure::Ends::kRun) failure = product.result.error();
+            outcome_.num_skipped_ranks += !failure;
+            return !failure;
           }
-          return !failure;
+          if (product.result->analyzed && job.kind == DumpKind::kDump) {
+            product.result->analyzed->rank = std::max(0, RankNumber(job.rank));
+            analyzed.push_back(std::move(*product.result->analyzed));
+          }
+          Keep(*std::move(product.result), job);
+          return true;
         });
+    for (std::size_t i = 0; i < plan.jobs.size() && queue.Push({i}); ++i) {
+    }
+    queue.Finish();
     if (failure) return *failure;
-    if (settings_.diff_analyze) VN_RETURN_IF_ERROR(Analyze(analyzed, output));
+    if (settings_.diff_analyze) VN_RETURN_IF_ERROR(Analyze(analyzed, step.output));
     LogEnd();
     return Done{};
   }
 
-  // Ranks that are compared at the same time are counted instead of rows.
-  Settings SettingsForRank(int workers) const {
-    Settings settings = settings_;
-    if (workers > 1) settings.on_progress = nullptr;
-    return settings;
-  }
-
-  static void TellSkipped(const Error& error, const std::string& rank, Log& log) {
-    if (error.code != ErrorCode::kBadArgument) return;
-    const bool task = error.detail.starts_with("Task for"), data = error.detail.starts_with("Missing 'data'");
-    if (task || data) {
-      log.Error(fmt::format("Invalid or missing '{}' in dump.json. Skipping {} comparison.",
-                            task ? "task" : "data", rank));
-    }
-  }
-
-  Result<Done> Analyze(const std::vector<AnalyzedRank>& ranks, const fs::path& output) {
+  Outcome<Done> Analyze(const std::vector<AnalyzedRank>& ranks, const fs::path& output) {
     const std::vector<FirstDifference> found = FindFirstDifference(ranks);
     if (found.empty()) {
       log_.Info("Cannot find any diff node, no need to generate analyze file.");
@@ -188,18 +203,16 @@ class Run {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
     const fs::path path = output / fmt::format("diff_analyze_{}.json", nanoseconds);
-    VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-    VN_RETURN_IF_ERROR(file.Write(DiffAnalyzeJson(found)));
-    VN_RETURN_IF_ERROR(file.Commit());
-    outcome_.written.push_back(path);
+    VN_RETURN_IF_ERROR(WriteFile(path, DiffAnalyzeJson(found), outcome_));
     log_.Info(fmt::format("The analyze result is saved in: {}", path.string()));
     return Done{};
   }
 
-  void Keep(RankOutcome&& outcome, const RankJob& job) {
-    AddContext(job.npu_json, outcome.summary);
-    outcome_.ranks.push_back(std::move(outcome.summary));
-    for (fs::path& path : outcome.written) outcome_.written.push_back(std::move(path));
+  void Keep(RankResult&& result, const RankJob& job) {
+    AddContext(job.npu_json, result.outcome);
+    outcome_.ranks.push_back(std::move(result.outcome));
+    for (const fs::path& path : result.written) outcome_.written.push_back(path);
+    outcome_.text += ShownRowsText(result, settings_.hooks.screen);
   }
 
   void LogEnd() {
@@ -211,52 +224,54 @@ class Run {
   }
 
   Settings settings_;
-  const LogSink& sink_;
   Log log_;
-  Rules rules_;
-  Mappings mappings_;
-  RunOutcome outcome_;
+  const Rules rules_;
+  const Mappings mappings_;
+  CompareOutcome& outcome_;
 };
 
-Result<Rules> ReadRules(const Settings& settings, Log& log) {
-  if (settings.rules_path.empty()) return Rules::Make(settings.generation);
+Outcome<Rules> ReadRules(const Settings& settings, Log& log) {
+  if (settings.rules_path.empty()) return Rules::Make(settings.generation).value();
   const Result<FileRef> file = MappedFile::Open(settings.rules_path);
   if (!file) return RunFailure(log, file.error().Message());
   Result<Rules> rules = Rules::Make(settings.generation, TextOf(*file), settings.rules_path);
   if (!rules) return RunFailure(log, rules.error().Message());
-  return rules;
+  return *std::move(rules);
 }
 
-}  // namespace
-
-std::string TimestampNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y%m%d%H%M%S", &local);
-  return text;
-}
-
-Result<RunOutcome> RunCompare(Settings settings, const LogSink& sink) {
-  Log log(sink);
+Outcome<CompareOutcome> Compare(Settings settings) {
+  Log log(settings.hooks.on_log);
   for (const fs::path& path : {settings.npu_path, settings.bench_path}) {
     if (!fs::exists(path)) return RunFailure(log, "path does not exist, please check!");
   }
   if (settings.timestamp.empty()) settings.timestamp = TimestampNow();
+  if (settings.diff_analyze && settings.output_path.empty()) settings.output_path = ".";
   VN_ASSIGN_OR_RETURN(Rules rules, ReadRules(settings, log));
   VN_ASSIGN_OR_RETURN(Mappings mappings, ReadMappings(settings, log));
-  VN_RETURN_IF_ERROR(
-      CreateOutputFolder(settings.output_path, ProfileOf(settings.generation).strict_paths, log));
-  VN_ASSIGN_OR_RETURN(RunOutcome outcome, Run(settings, sink, std::move(rules), std::move(mappings)).Go());
-  if (settings.write_summary && !outcome.ranks.empty()) {
-    const fs::path path = settings.output_path / "summary.json";
-    VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-    VN_RETURN_IF_ERROR(file.Write(VerdictJson(outcome, settings)));
-    VN_RETURN_IF_ERROR(file.Commit());
-    outcome.written.push_back(path);
+  const bool has_folder = !settings.output_path.empty();
+  if (has_folder) {
+    VN_RETURN_IF_ERROR(
+        CreateOutputFolder(settings.output_path, ProfileOf(settings.generation).strict_paths, log));
+  }
+  CompareOutcome outcome;
+  VN_RETURN_IF_ERROR(Run(settings, std::move(rules), std::move(mappings), outcome).Go());
+  outcome.status = ExitStatus(outcome, settings.strict);
+  outcome.next = NextCommand(outcome);
+  if (!settings.hooks.screen.quiet) outcome.text += VerdictText(outcome);
+  if (settings.write_summary && has_folder && !outcome.ranks.empty()) {
+    VN_RETURN_IF_ERROR(
+        WriteFile(settings.output_path / "summary.json", VerdictJson(outcome, settings.generation), outcome));
   }
   return outcome;
+}
+
+}  // namespace
+
+Result<CompareOutcome> RunCompare(Settings settings) {
+  if (!settings.hooks.on_log) settings.hooks.on_log = [](LogLevel, std::string_view) {};
+  Outcome<CompareOutcome> outcome = Compare(std::move(settings));
+  if (!outcome) return std::move(outcome).error().error;
+  return *std::move(outcome);
 }
 
 }  // namespace vernier::msprobe

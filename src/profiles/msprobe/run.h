@@ -5,27 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/settings.h"
-#include "profiles/msprobe/summary.h"
 
 namespace vernier::msprobe {
 
-struct RunOutcome {
-  std::vector<RankSummary> ranks;  // in the order in which they were compared
-  std::vector<std::filesystem::path> written;
-  std::uint64_t num_skipped_ranks = 0;
-  std::vector<std::string> first_differences;  // -da: "rank_0: Functional.relu.0.forward"
-};
-
 // Fails when nothing was compared because something is wrong; the log tells what. Stopped: kCancelled.
-Result<RunOutcome> RunCompare(Settings settings, const LogSink& sink);
+Result<CompareOutcome> RunCompare(Settings settings);
 
-// Local time as YYYYMMDDhhmmss.
-std::string TimestampNow();
+// The rows of a rank that --top asks for; empty: none.
+std::string ShownRowsText(const RankResult& result, const CompareHooks::Screen& screen);
 // Our own verdict in one screen, and as summary.json.
-std::string VerdictText(const RunOutcome& outcome, const Settings& settings);
-std::string VerdictJson(const RunOutcome& outcome, const Settings& settings);
+std::string VerdictText(const CompareOutcome& outcome);
+std::string VerdictJson(const CompareOutcome& outcome, Generation generation);
+// The command that looks closer at what was found first; empty: none.
+std::string NextCommand(const CompareOutcome& outcome);
 // 0 nothing beyond the thresholds, 1 differences, 2 could not judge: no rows matched, or a rank was skipped.
-int ExitStatus(const RunOutcome& outcome);
+int ExitStatus(const CompareOutcome& outcome, bool strict);
 
 }  // namespace vernier::msprobe

@@ -1,12 +1,14 @@
 #include "profiles/msprobe/settings.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <yaml-cpp/yaml.h>
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "read/name_mapping.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -36,7 +38,7 @@ bool IsPlain(std::string_view path, bool colon_allowed) {
   return true;
 }
 
-Result<Done> CheckName(const fs::path& path, bool colon_allowed, Log& log) {
+Outcome<Done> CheckName(const fs::path& path, bool colon_allowed, Log& log) {
   const std::string absolute = fs::absolute(path).lexically_normal().string();
   bool too_long = absolute.size() > kMaxPath;
   for (const fs::path& part : fs::path(absolute)) too_long = too_long || part.string().size() > kMaxName;
@@ -47,9 +49,7 @@ Result<Done> CheckName(const fs::path& path, bool colon_allowed, Log& log) {
   return Done{};
 }
 
-// Loads a YAML file into `fill(node)`, which gives false when the content has the wrong form.
-template <class Fill>
-Result<Done> ReadYaml(const std::string& path, bool strict, Log& log, const Fill& fill) {
+Outcome<NameMapping> ReadYaml(const std::string& path, bool strict, Log& log) {
   if (!fs::exists(path)) return RunFailure(log, fmt::format("The file path {} does not exist.", path));
   if (fs::path(path).extension() != ".yaml") {
     return RunFailure(
@@ -57,25 +57,28 @@ Result<Done> ReadYaml(const std::string& path, bool strict, Log& log, const Fill
                     : fmt::format("{} should be one of the following types of files: ['.yaml']!", path));
   }
   VN_RETURN_IF_ERROR(CheckInputFile(path, strict, log));
-  try {  // yaml-cpp throws; this is the only place where we meet that
-    const YAML::Node node = YAML::LoadFile(path);
-    if (!fill(node))
-      return RunFailure(log,
-                        fmt::format("The format of {} is incorrect: expected an object of names.", path));
-  } catch (const std::exception&) {
-    return RunFailure(log, fmt::format("The yaml file failed to load. Please check the path: {}.", path));
-  }
-  return Done{};
+  Result<NameMapping> mapping = ReadNameMapping(path);
+  if (mapping) return *std::move(mapping);
+  return RunFailure(log,
+                    mapping.error().code == ErrorCode::kBadShape
+                        ? fmt::format("The format of {} is incorrect: expected an object of names.", path)
+                        : fmt::format("The yaml file failed to load. Please check the path: {}.", path));
 }
 
 }  // namespace
 
-Result<Done> CheckInputFile(const fs::path& path, bool strict, Log& log) {
+bool Settings::Writes(ReportFormat wanted) const {
+  return (!output_path.empty() && format == wanted) ||
+         std::any_of(outputs.begin(), outputs.end(),
+                     [&](const OutputFile& file) { return file.format == wanted; });
+}
+
+Outcome<Done> CheckInputFile(const fs::path& path, bool strict, Log& log) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) {
     return RankFailure(log, fmt::format("The file path {} does not exist.", path.string()));
   }
-  const auto refuse = [&](std::string text) -> Result<Done> {
+  const auto refuse = [&](std::string text) -> Outcome<Done> {
     if (strict) return RankFailure(log, std::move(text));
     log.Warning(text);
     return Done{};
@@ -100,7 +103,7 @@ Result<Done> CheckInputFile(const fs::path& path, bool strict, Log& log) {
   return Done{};
 }
 
-Result<Done> CreateOutputFolder(const fs::path& path, bool strict, Log& log) {
+Outcome<Done> CreateOutputFolder(const fs::path& path, bool strict, Log& log) {
   if (strict) VN_RETURN_IF_ERROR(CheckName(path, false, log));
   std::error_code error;
   const bool is_new = fs::create_directories(path, error);
@@ -115,39 +118,31 @@ Result<Done> CreateOutputFolder(const fs::path& path, bool strict, Log& log) {
   return Done{};
 }
 
-Result<Mappings> ReadMappings(const Settings& settings, Log& log) {
+Outcome<Mappings> ReadMappings(const Settings& settings, Log& log) {
   Mappings mappings;
   const bool strict = ProfileOf(settings.generation).strict_paths;
   if (settings.data_mapping_path) {
+    VN_ASSIGN_OR_RETURN(const NameMapping names, ReadYaml(*settings.data_mapping_path, strict, log));
     DataMapping& data = mappings.data.emplace();
-    VN_RETURN_IF_ERROR(ReadYaml(*settings.data_mapping_path, strict, log, [&](const YAML::Node& node) {
-      if (!node.IsMap()) return false;
-      for (const auto& entry : node) data[entry.first.as<std::string>()] = entry.second.as<std::string>();
-      return true;
-    }));
+    for (const auto& [npu, bench] : names) data[npu] = bench;
   }
   if (settings.cell_mapping) {
-    CellMapping& cell = mappings.cell.emplace();
+    mappings.cell.emplace();
     if (settings.cell_mapping_path) {
-      VN_RETURN_IF_ERROR(ReadYaml(*settings.cell_mapping_path, strict, log, [&](const YAML::Node& node) {
-        if (!node.IsMap()) return false;
-        for (const auto& entry : node)
-          cell.emplace_back(entry.first.as<std::string>(), entry.second.as<std::string>());
-        return true;
-      }));
+      VN_ASSIGN_OR_RETURN(mappings.cell, ReadYaml(*settings.cell_mapping_path, strict, log));
     }
   }
   return mappings;
 }
 
-Result<Done> ReadCompareJson(const std::string& path, Settings& settings, Log& log) {
+Outcome<Done> ReadCompareJson(const std::string& path, CompareRequest& request, Log& log) {
   const std::string base = fs::path(path).filename().string();
   const std::string failed = fmt::format("load json file \"{}\" failed.", base);
   if (!fs::exists(path)) {
     log.Error(fmt::format("The file path {} does not exist.", path));
     return RunFailure(log, failed);
   }
-  VN_RETURN_IF_ERROR(CheckInputFile(path, ProfileOf(settings.generation).strict_paths, log));
+  VN_RETURN_IF_ERROR(CheckInputFile(path, true, log));
   const Result<FileRef> file = MappedFile::Open(path);
   if (!file) return RunFailure(log, failed);
   JsonCursor cursor(TextOf(*file));
@@ -156,15 +151,15 @@ Result<Done> ReadCompareJson(const std::string& path, Settings& settings, Log& l
     return RunFailure(log,
                       cursor.ok() && cursor.AtEnd() ? "input_param should be dict, please check!" : failed);
   }
-  std::string npu, bench;
-  bool log_rows_is_bool = true;
-  settings.log_rows = true;
+  bool log_rows = true, log_rows_is_bool = true;
+  request.target.clear();
+  request.golden.clear();
   cursor.ForEachMember([&](std::string_view key, bool) {
     const JsonKind kind = cursor.Peek();
     if (key == "is_print_compare_log") {
       log_rows_is_bool = kind == JsonKind::kBool;
       if (log_rows_is_bool) {
-        settings.log_rows = cursor.TakeBool();
+        log_rows = cursor.TakeBool();
       } else {
         cursor.Skip();
       }
@@ -173,19 +168,20 @@ Result<Done> ReadCompareJson(const std::string& path, Settings& settings, Log& l
     if (kind != JsonKind::kString) return cursor.Skip();
     std::string buffer;
     const std::string text(cursor.TakeString(buffer));
-    if (key == "npu_path") npu = text;
-    if (key == "bench_path") bench = text;
-    if (key == "stack_path" && !text.empty()) settings.stack_path = text;
+    if (key == "npu_path") request.target = text;
+    if (key == "bench_path") request.golden = text;
+    if (key == "stack_path" && !text.empty()) request.options["stack_path"] = text;
   });
   if (!cursor.ok() || !cursor.AtEnd()) return RunFailure(log, failed);
-  if (npu.empty()) return RunFailure(log, "Missing npu_path in input configuration file, please check!");
-  if (bench.empty()) return RunFailure(log, "Missing bench_path in input configuration file, please check!");
+  if (request.target.empty())
+    return RunFailure(log, "Missing npu_path in input configuration file, please check!");
+  if (request.golden.empty())
+    return RunFailure(log, "Missing bench_path in input configuration file, please check!");
   if (!log_rows_is_bool) {
     return PreparationFailure(
         log, "Invalid input parameter, is_print_compare_log which should be only bool type.");
   }
-  settings.npu_path = npu;
-  settings.bench_path = bench;
+  request.options["log_rows"] = log_rows ? "true" : "false";
   return Done{};
 }
 

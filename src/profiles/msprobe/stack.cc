@@ -52,8 +52,8 @@ Result<StackFile> StackFile::Open(const std::filesystem::path& path) {
   if (cursor.Peek() != JsonKind::kObject) {
     cursor.Skip();
     if (!cursor.ok() || !cursor.AtEnd())
-      return Error{ErrorCode::kNotADump, path.string(), "load json file failed"};
-    return Error{ErrorCode::kNotADump, path.string(),
+      return Error{ErrorCode::kBadHeader, path.string(), "load json file failed"};
+    return Error{ErrorCode::kBadShape, path.string(),
                  "The format of the stack.json is incorrect, the outermost layer of stack.json should be a "
                  "dict type."};
   }
@@ -82,7 +82,7 @@ Result<StackFile> StackFile::Open(const std::filesystem::path& path) {
     });
   });
   if (!cursor.ok() || !cursor.AtEnd())
-    return Error{ErrorCode::kNotADump, path.string(), "load json file failed"};
+    return Error{ErrorCode::kBadHeader, path.string(), "load json file failed"};
   return stack;
 }
 

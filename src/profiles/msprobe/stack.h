@@ -16,7 +16,7 @@ namespace vernier::msprobe {
 // Read-only once opened; const methods may run concurrently.
 class StackFile {
  public:
-  // kNotADump: the file is no JSON, or no object.
+  // kBadHeader: the file is no JSON; kBadShape: it is, and no object.
   static Result<StackFile> Open(const std::filesystem::path& path);
 
   // The lines as a Python list text, or nothing when the record has no stack.

@@ -8,19 +8,15 @@ namespace vernier::msprobe {
 namespace {
 
 struct Comparison {
-  Value difference, relative;
+  Cell difference, relative;
   bool suspicious = false;
 };
 
-Comparison Both(std::string_view word) { return {Value::Text(word), Value::Text(word), false}; }
+Comparison Both(std::string_view word) { return {Cell(word), Cell(word), false}; }
 
-Value Percent(double difference, double bench, TextArena& arena) {
-  char buffer[40];
-  std::string text;
-  text.reserve(sizeof buffer);
-  AppendPythonFloat(std::fabs(difference / bench * 100), text);
-  text += '%';
-  return Value::Text(arena.Keep(text));
+Cell Percent(double difference, double bench, TextArena& arena) {
+  const double percent = std::fabs(difference / bench * 100);
+  return Cell::Shown(percent / 100, arena.Keep(PythonFloat(percent) + '%'));
 }
 
 // The reference's divisor is the larger of the two values, signed, not the bench value (see the
@@ -28,20 +24,20 @@ Value Percent(double difference, double bench, TextArena& arena) {
 constexpr double kWarningFloor = 1e-10;
 
 // The number that differences are taken of.
-double TableNumber(const Value& value, double number) {
-  return value.kind == Value::Kind::kInt || value.text.empty() || !std::isfinite(number)
+double TableNumber(const Cell& value, double number) {
+  return value.kind == Cell::Kind::kInt || value.text.empty() || !std::isfinite(number)
              ? number
              : ParseTableNumber(value.text);
 }
 
-Comparison CompareClassic(const Value& npu, const Value& bench, double warning_ratio, TextArena& arena) {
+Comparison CompareClassic(const Cell& npu, const Cell& bench, double warning_ratio, TextArena& arena) {
   const auto n = NumericOf(npu), b = NumericOf(bench);
   if (!n || !b) return Both("N/A");
   const double difference = TableNumber(npu, *n) - TableNumber(bench, *b);
   if (std::isnan(difference)) return Both("Nan");
   Comparison result;
-  result.difference = Value::Float(difference);
-  result.relative = *b == 0 ? Value::Text("N/A") : Percent(difference, *b, arena);
+  result.difference = Cell(difference);
+  result.relative = *b == 0 ? Cell("N/A") : Percent(difference, *b, arena);
   const double larger = std::fabs(std::fmax(*n, *b)) + kWarningFloor;
   result.suspicious = std::fabs(difference) / larger > warning_ratio;
   return result;
@@ -49,7 +45,7 @@ Comparison CompareClassic(const Value& npu, const Value& bench, double warning_r
 
 enum Class { kNumber, kNan, kPosInf, kNegInf, kDevice, kMissing, kOther, kNumClasses };
 
-Class ClassOf(const Value& value) {
+Class ClassOf(const Cell& value) {
   if (value.is_number()) return std::isinf(value.number) ? (value.number > 0 ? kPosInf : kNegInf) : kNumber;
   if (value.text == "N/A") return kMissing;
   if (const auto number = NumericOf(value)) {
@@ -76,19 +72,16 @@ constexpr std::string_view kWords[kNumClasses][kNumClasses] = {
 };
 // clang-format on
 
-bool SameText(const Value& a, const Value& b) {
+bool SameText(const Cell& a, const Cell& b) {
   if (a.kind == b.kind) {
-    return a.kind == Value::Kind::kFloat
+    return a.kind == Cell::Kind::kNumber
                ? a.number == b.number && std::signbit(a.number) == std::signbit(b.number)
                : a.text == b.text;
   }
-  std::string left, right;
-  AppendText(a, left);
-  AppendText(b, right);
-  return left == right;
+  return CellText(a) == CellText(b);
 }
 
-Comparison CompareCurrent(const Value& npu, const Value& bench, TextArena& arena) {
+Comparison CompareCurrent(const Cell& npu, const Cell& bench, TextArena& arena) {
   if (SameText(npu, bench)) return Both("0");
   const Class n = ClassOf(npu), b = ClassOf(bench);
   if (n != kNumber || b != kNumber) {
@@ -98,8 +91,8 @@ Comparison CompareCurrent(const Value& npu, const Value& bench, TextArena& arena
   const double number = TableNumber(npu, *NumericOf(npu)), divisor = TableNumber(bench, *NumericOf(bench));
   const double difference = number - divisor;
   Comparison result;
-  result.difference = Value::Text(arena.Keep(PythonFloat(difference)));
-  result.relative = divisor == 0 ? Value::Text("inf") : Percent(difference, divisor, arena);
+  result.difference = Cell(arena.Keep(PythonFloat(difference)));
+  result.relative = divisor == 0 ? Cell("inf") : Percent(difference, divisor, arena);
   return result;
 }
 
@@ -119,13 +112,22 @@ void CompareStatistics(const Profile& profile, const Rules& rules, ResultRow& ro
     suspicious = suspicious || cell.suspicious;
   }
   if (!classic) return;
-  row.result = !row.matched ? "N/A" : suspicious ? "Warning" : "";
+  row.SetResult(!row.matched ? "N/A"
+                : suspicious ? "Warning"
+                             : "",
+                suspicious ? Judged::kFail : Judged::kNone);
   row.message = !row.matched ? rules.Message("no_bench") : suspicious ? rules.Message("double_check") : "";
   if (!row.grad_consistent) row.message += rules.Message("grad_inconsistent");
 }
 
 void CompareMd5(ResultRow& row) {
-  row.result = !row.matched ? "N/A" : row.npu.md5 == row.bench.md5 ? "pass" : "Different";
+  const bool same = row.npu.md5 == row.bench.md5;
+  row.SetResult(!row.matched ? "N/A"
+                : same       ? "pass"
+                             : "Different",
+                !row.matched ? Judged::kNone
+                : same       ? Judged::kPass
+                             : Judged::kFail);
 }
 
 }  // namespace vernier::msprobe

@@ -54,18 +54,6 @@ bool HasAnotherShape(const ResultRow& row) {
   return row.state == PortState::kOutput && is_tensor && (!row.matched || row.npu.shape != row.bench.shape);
 }
 
-bool Fails(Mode mode, const ResultRow& row) {
-  static constexpr std::string_view kFailing[] = {"No", "Warning", "Different"};
-  return row.result == kFailing[static_cast<std::size_t>(mode)] || row.result == "error" ||
-         row.result == "warning" || row.result == "Unmatched";
-}
-
-std::string TextOf(const Value& value) {
-  std::string text;
-  AppendText(value, text);
-  return text;
-}
-
 // A number, text or flag that the program chose. When it differs that is a cause, not an inherited error.
 bool IsPlainArgument(const ResultRow& row) {
   return row.state != PortState::kOutput && row.npu.dtype.starts_with("<class");
@@ -73,7 +61,7 @@ bool IsPlainArgument(const ResultRow& row) {
 
 bool IsDifferentArgument(const ResultRow& row) {
   return row.matched && IsPlainArgument(row) &&
-         TextOf(row.npu.statistics[0]) != TextOf(row.bench.statistics[0]);
+         CellText(row.npu.statistics[0]) != CellText(row.bench.statistics[0]);
 }
 
 bool HasPartner(std::span<const ResultRow> record) {
@@ -104,10 +92,13 @@ void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> rec
   bool inputs_agree = true, outputs_agree = true, has_output = false;
   const bool has_partner = HasPartner(record);
   for (const ResultRow& row : record) {
-    ++summary_.num_rows;
-    if (row.bad_record) ++summary_.num_bad_records;
-    if (row.matched) ++summary_.num_matched;
-    if (Fails(mode_, row) && !row.bad_record) ++summary_.num_failing;
+    const Status status = row.status();
+    ++summary_.num_target;
+    summary_.num_matched += row.matched;
+    summary_.num_measured += row.measures != nullptr;
+    summary_.num_passed += status == Status::kPass;
+    summary_.num_failed += status == Status::kFail;
+    summary_.num_errors += status == Status::kError;
     if (mode_ == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr) {
       ++summary_.num_not_measured;
     }
@@ -138,27 +129,27 @@ void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> rec
 
 void SummaryBuilder::Diverge(std::uint64_t first_row, std::span<const ResultRow> record) {
   Divergence found;
-  found.api = record[0].api;
-  found.line = first_row;
+  found.record = record[0].api;
+  found.row = first_row;
   double worst = -1;
   const bool has_partner = HasPartner(record);
   for (const ResultRow& row : record) {
-    if (row.stack != "N/A" && found.stack_line.empty()) found.stack_line = row.stack;
+    if (row.stack != "N/A" && found.stack.empty()) found.stack = row.stack;
     if (IsDifferentArgument(row) && found.arguments.size() < kMaxEvidence) {
       found.arguments.push_back(
-          {std::string(row.npu_name), TextOf(row.npu.statistics[0]), TextOf(row.bench.statistics[0])});
+          {std::string(row.npu_name), CellText(row.npu.statistics[0]), CellText(row.bench.statistics[0])});
     }
     std::optional<double> error = RowError(mode_, row);
     if (has_partner && HasAnotherShape(row)) error = HUGE_VAL;
     if (!error) continue;
     if (found.evidence.size() < kMaxEvidence) {
-      found.evidence.push_back({std::string(row.npu_name), *error, TextOf(row.npu.statistics[0]),
-                                TextOf(row.bench.statistics[0]), row.state});
+      found.evidence.push_back({std::string(row.npu_name), std::string(Name(row.state)), *error,
+                                CellText(row.npu.statistics[0]), CellText(row.bench.statistics[0])});
     }
     if (row.state == PortState::kOutput && *error > worst && row.matched && row.npu.data_name != "-1") {
       worst = *error;
-      found.npu_file = row.npu.data_name;
-      found.bench_file = row.bench.data_name;
+      found.target_file = row.npu.data_name;
+      found.golden_file = row.bench.data_name;
     }
   }
   summary_.first_divergence = std::move(found);

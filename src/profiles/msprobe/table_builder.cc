@@ -11,7 +11,7 @@
 namespace vernier::msprobe {
 
 TableBuilder::TableBuilder(const DumpPair& dumps, const RankJob& job, const Settings& settings,
-                           const MatchOptions& match, const Rules& rules, std::vector<RowPair> pairs)
+                           const RowMatchOptions& match, const Rules& rules, std::vector<RowPair> pairs)
     : dumps_(dumps),
       job_(job),
       settings_(settings),
@@ -79,7 +79,7 @@ void TableBuilder::ReadBench(std::uint32_t bench, ResultRow& row, TextArena& are
   const Row& entry = dumps_.bench.rows()[bench];
   if (entry.bad || row.bad_record) return;
   const Leaf leaf = dumps_.bench.Read(entry, arena);
-  if (match_.rule != PairRule::kDataMapping) {
+  if (match_.rule != PairRule::kDataMapping && match_.rule != PairRule::kPosition) {
     if (match_.shape_is_part_of_the_key && leaf.shape != row.npu.shape) return;
     if (!DtypesAgree(row.npu.dtype, leaf.dtype, dumps_.across_frameworks)) return;
   }
@@ -112,7 +112,7 @@ void TableBuilder::FillReal(const RealOutcome& outcome, const PairMeasures* meas
     row.message = std::move(message);
     return;
   }
-  row.result = AccuracyVerdict(row, rules_);
+  FillAccuracy(rules_, row);
   row.message = row.grad_consistent ? (row.matched ? "" : rules_.Message("no_bench"))
                                     : rules_.Message("grad_inconsistent");
   row.message += message;
@@ -133,7 +133,7 @@ void TableBuilder::Judge(std::span<ResultRow> rows) const {
       const std::string_view problem = dumps_.npu.ProblemOf(row.record);
       row.message = fmt::format("This record cannot be read: {}.", problem);
       if (profile_.verdict_per_record) {
-        row.result = "error";
+        row.SetResult("error", Judged::kFail);
         row.message = fmt::format("[\"error: {}\"]", row.message);
       }
     }

@@ -15,13 +15,17 @@
 
 namespace vernier::msprobe {
 
-// Rows of some whole records, with the memory that their texts live in.
+// Rows of some whole records, with the memory that their texts live in, and what becomes of them.
 struct Batch {
+  explicit Batch(std::size_t num_columns) : results(num_columns) {}
+
   std::uint64_t first_row = 0;
   std::vector<ResultRow> rows;
   TextArena arena;
   std::vector<TextArena> row_arenas;  // of rows that were read one by one
   std::deque<PairMeasures> measures;
+  ResultBatch results;
+  std::vector<std::string> complaints;  // about texts that were written all the same
 };
 
 // A row on its own, between the thread that loads its files and the one that writes it.
@@ -40,8 +44,8 @@ struct RealOutcome {
 // Immutable; used from many threads.
 class TableBuilder {
  public:
-  TableBuilder(const DumpPair& dumps, const RankJob& job, const Settings& settings, const MatchOptions& match,
-               const Rules& rules, std::vector<RowPair> pairs);
+  TableBuilder(const DumpPair& dumps, const RankJob& job, const Settings& settings,
+               const RowMatchOptions& match, const Rules& rules, std::vector<RowPair> pairs);
 
   std::size_t num_rows() const { return pairs_.size(); }
   const DumpPair& dumps() const { return dumps_; }
@@ -69,7 +73,7 @@ class TableBuilder {
   const RankJob& job_;
   const Settings& settings_;
   const Profile& profile_;
-  MatchOptions match_;
+  RowMatchOptions match_;
   const Rules& rules_;
   std::vector<RowPair> pairs_;
   Mode mode_;

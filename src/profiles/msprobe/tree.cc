@@ -13,19 +13,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRank = "rank", kProc = "proc";
+constexpr std::string_view kRank = "rank", kProc = "proc", kStep = "step";
 constexpr std::string_view kMixedFolders[] = {"graph", "pynative"};
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// rank, rank0, rank12, but not rank01.
-bool IsRankName(std::string_view name) {
-  if (!name.starts_with(kRank)) return false;
-  name.remove_prefix(kRank.size());
-  return name.empty() || (IsNumber(name) && (name == "0" || name[0] != '0'));
+// PREFIX0, PREFIX12, but not PREFIX01.
+bool IsNumbered(std::string_view prefix, std::string_view name) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  return IsNumber(name) && (name == "0" || name[0] != '0');
 }
+
+bool IsRankName(std::string_view name) { return name == kRank || IsNumbered(kRank, name); }
 
 std::vector<std::string> EntryNames(const fs::path& folder) {
   std::vector<std::string> names;
@@ -36,7 +38,12 @@ std::vector<std::string> EntryNames(const fs::path& folder) {
   return names;
 }
 
-Result<std::vector<std::string>> RankNames(const fs::path& folder, const Profile& profile, Log& log) {
+void SortByNumber(std::vector<std::string>& names) {
+  std::sort(names.begin(), names.end(),
+            [](const std::string& a, const std::string& b) { return RankNumber(a) < RankNumber(b); });
+}
+
+Outcome<std::vector<std::string>> RankNames(const fs::path& folder, const Profile& profile, Log& log) {
   std::vector<std::string> ranks;
   for (const std::string& name : EntryNames(folder)) {
     if (IsRankName(name)) {
@@ -48,12 +55,11 @@ Result<std::vector<std::string>> RankNames(const fs::path& folder, const Profile
                            name, folder.string()));
     }
   }
-  std::sort(ranks.begin(), ranks.end(),
-            [](const std::string& a, const std::string& b) { return RankNumber(a) < RankNumber(b); });
+  SortByNumber(ranks);
   return ranks;
 }
 
-Result<std::vector<std::string>> ProcNames(const fs::path& folder, Log& log) {
+Outcome<std::vector<std::string>> ProcNames(const fs::path& folder, Log& log) {
   std::vector<std::string> names;
   for (const std::string& name : EntryNames(folder)) {
     if (name.starts_with(kProc) && IsNumber(std::string_view(name).substr(kProc.size())))
@@ -66,36 +72,31 @@ Result<std::vector<std::string>> ProcNames(const fs::path& folder, Log& log) {
 }
 
 struct Head {
-  std::string task, level;
+  std::optional<std::string> task, level;
 };
 
-// The members that say what a dump is stand before its data; reading stops there.
-Result<Head> ReadHead(const fs::path& path, Log& log) {
-  const auto fail = [&] {
-    return RunFailure(log, fmt::format("load json file \"{}\" failed.", path.filename().string()));
-  };
+// The members that say what a dump is stand before its data; reading stops there. Nothing: no JSON object.
+std::optional<Head> ReadHead(const fs::path& path) {
   const Result<FileRef> file = MappedFile::Open(path);
-  if (!file) return fail();
+  if (!file) return std::nullopt;
   JsonCursor cursor(TextOf(*file));
   Head head;
-  bool has_task = false, has_level = false;
   std::string buffer;
   cursor.ForEachMember([&](std::string_view key, bool) {
     if (cursor.Peek() == JsonKind::kString && (key == "task" || key == "level")) {
       (key == "task" ? head.task : head.level) = cursor.TakeString(buffer);
-      (key == "task" ? has_task : has_level) = true;
     } else {
       cursor.Skip();
     }
-    if (has_task && has_level) cursor.Fail("done");
+    if (head.task && head.level) cursor.Stop();
   });
-  if (!cursor.ok() && !(has_task && has_level)) return fail();
+  if (!cursor.ok() && cursor.error() != JsonError::kStopped) return std::nullopt;
   return head;
 }
 
 // Adds the job when both files are there; tells which are not.
 void AddJob(const fs::path& npu, const fs::path& bench, DumpKind kind, const std::string& rank,
-            const fs::path& output, StepPlan& plan, Log& log) {
+            const StepPair& step, StepPlan& plan, Log& log) {
   const std::string file = kind == DumpKind::kDump ? "dump.json" : "debug.json";
   bool complete = true;
   for (const fs::path& folder : {npu, bench}) {
@@ -105,7 +106,7 @@ void AddJob(const fs::path& npu, const fs::path& bench, DumpKind kind, const std
             fmt::format("{} is not found in dump dir {}.", file, folder.string()));
   }
   if (!complete) return;
-  plan.jobs.push_back({npu / file, bench / file, kind, rank, output, 1});
+  plan.jobs.push_back({npu / file, bench / file, kind, rank, step.label + rank, step.output, 1});
   if (plan.rank_names.empty() || plan.rank_names.back() != rank) plan.rank_names.push_back(rank);
 }
 
@@ -119,9 +120,9 @@ int RankNumber(std::string_view name) {
   return number;
 }
 
-Result<StepPlan> PlanStep(const fs::path& npu, const fs::path& bench, const fs::path& output,
-                          Generation generation, Log& log) {
+Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log) {
   const Profile& profile = ProfileOf(generation);
+  const fs::path &npu = step.npu, &bench = step.bench;
   VN_ASSIGN_OR_RETURN(std::vector<std::string> npu_ranks, RankNames(npu, profile, log));
   VN_ASSIGN_OR_RETURN(std::vector<std::string> bench_ranks, RankNames(bench, profile, log));
   if (npu_ranks.empty() && !profile.strict_folders) {
@@ -139,36 +140,67 @@ Result<StepPlan> PlanStep(const fs::path& npu, const fs::path& bench, const fs::
   const fs::path first = npu / npu_ranks[0];
   const fs::path first_json = fs::exists(first / "dump.json") ? first / "dump.json" : first / "debug.json";
   if (!fs::exists(first_json)) return plan;
-  VN_ASSIGN_OR_RETURN(const Head head, ReadHead(first_json, log));
-  plan.real_data = head.task == "tensor";
+  const std::optional<Head> head = ReadHead(first_json);
+  if (!head) {
+    return RunFailure(log, fmt::format("load json file \"{}\" failed.", first_json.filename().string()));
+  }
+  plan.real_data = head->task == "tensor";
   for (std::size_t i = 0; i < npu_ranks.size(); ++i) {
     const fs::path a = npu / npu_ranks[i], b = bench / bench_ranks[i];
     const std::size_t num_before = plan.jobs.size();
-    const bool only_debug = !profile.compares_dump_and_debug && head.level == "debug";
-    if (!only_debug) AddJob(a, b, DumpKind::kDump, npu_ranks[i], output, plan, log);
+    const bool only_debug = !profile.compares_dump_and_debug && head->level == "debug";
+    if (!only_debug) AddJob(a, b, DumpKind::kDump, npu_ranks[i], step, plan, log);
     if (only_debug || profile.compares_dump_and_debug)
-      AddJob(a, b, DumpKind::kDebug, npu_ranks[i], output, plan, log);
+      AddJob(a, b, DumpKind::kDebug, npu_ranks[i], step, plan, log);
     if (plan.jobs.size() == num_before) ++plan.num_incomplete;
   }
   return plan;
 }
 
-bool IsMixed(const fs::path& npu, const fs::path& bench) {
-  return std::any_of(std::begin(kMixedFolders), std::end(kMixedFolders), [&](std::string_view folder) {
-    return fs::is_directory(npu / folder) && fs::is_directory(bench / folder);
-  });
-}
-
-std::vector<MixedStep> MixedSteps(const fs::path& npu, const fs::path& bench, const fs::path& output) {
-  std::vector<MixedStep> steps;
+std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, const fs::path& output,
+                                 bool as_msprobe) {
+  std::vector<StepPair> steps;
+  const auto below = [&](const fs::path& name) { return output.empty() ? fs::path() : output / name; };
   for (const std::string_view folder : kMixedFolders) {
     if (!fs::is_directory(npu / folder) || !fs::is_directory(bench / folder)) continue;
     for (const std::string& step : EntryNames(npu / folder)) {
       if (!fs::exists(bench / folder / step)) continue;
-      steps.push_back({npu / folder / step, bench / folder / step, output / folder / step});
+      steps.push_back({npu / folder / step, bench / folder / step, below(fs::path(folder) / step), ""});
     }
   }
+  if (!steps.empty() || as_msprobe) return steps;
+  std::vector<std::string> names = EntryNames(npu);
+  std::erase_if(names, [&](const std::string& name) {
+    return !IsNumbered(kStep, name) || !fs::is_directory(bench / name);
+  });
+  SortByNumber(names);
+  for (const std::string& name : names) steps.push_back({npu / name, bench / name, below(name), name + "/"});
   return steps;
+}
+
+bool HoldsRecordings(const fs::path& path) { return !RecordingsUnder(path).empty(); }
+
+std::vector<fs::path> RecordingsUnder(const fs::path& path) {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  if (!fs::is_directory(path, ignored)) {
+    const std::optional<Head> head = path.extension() == ".json" ? ReadHead(path) : std::nullopt;
+    if (head && (head->task || head->level)) found.push_back(path);
+    return found;
+  }
+  for (const char* file : {"dump.json", "debug.json"}) {
+    for (const fs::path& recording : RecordingsUnder(path / file)) found.push_back(recording);
+  }
+  std::vector<std::string> names = EntryNames(path);
+  std::erase_if(names, [](const std::string& name) {
+    return !IsRankName(name) && !IsNumbered(kProc, name) && !IsNumbered(kStep, name) &&
+           std::find(std::begin(kMixedFolders), std::end(kMixedFolders), name) == std::end(kMixedFolders);
+  });
+  SortByNumber(names);
+  for (const std::string& name : names) {
+    for (const fs::path& recording : RecordingsUnder(path / name)) found.push_back(recording);
+  }
+  return found;
 }
 
 }  // namespace vernier::msprobe

@@ -10,6 +10,15 @@
 
 namespace vernier::msprobe {
 
+// Several steps under two folders: those of the folders "graph" and "pynative" that both sides have, or the
+// folders step0, step1, … of two whole dumps (not as msprobe). Each is to be compared as a step directory.
+struct StepPair {
+  std::filesystem::path npu, bench, output;
+  std::string label;  // "step3/" of a whole dump
+};
+std::vector<StepPair> StepsUnder(const std::filesystem::path& npu, const std::filesystem::path& bench,
+                                 const std::filesystem::path& output, bool as_msprobe);
+
 // Two step directories: the rank folders of both sides by number, paired by position. Jobs come rank by rank;
 // a rank whose files are missing is told about and left out. Empty: nothing to compare, which is no failure.
 struct StepPlan {
@@ -18,17 +27,12 @@ struct StepPlan {
   std::vector<std::string> rank_names;  // of the jobs, each once
   std::uint64_t num_incomplete = 0;     // ranks without a job: a file of theirs is missing
 };
-Result<StepPlan> PlanStep(const std::filesystem::path& npu, const std::filesystem::path& bench,
-                          const std::filesystem::path& output, Generation generation, Log& log);
+Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log);
 
-// Folders "graph" and "pynative" that both sides have: their common steps, each to be compared as a step
-// directory.
-struct MixedStep {
-  std::filesystem::path npu, bench, output;
-};
-bool IsMixed(const std::filesystem::path& npu, const std::filesystem::path& bench);
-std::vector<MixedStep> MixedSteps(const std::filesystem::path& npu, const std::filesystem::path& bench,
-                                  const std::filesystem::path& output);
+// Whether a path is, or holds, recordings of this family: told by what the files begin with.
+bool HoldsRecordings(const std::filesystem::path& path);
+// Their files, by step and rank.
+std::vector<std::filesystem::path> RecordingsUnder(const std::filesystem::path& path);
 
 // The number in a rank's folder name; -1 without one.
 int RankNumber(std::string_view name);

@@ -6,19 +6,21 @@
 namespace vernier::msprobe {
 namespace {
 
-using Messages = std::vector<std::string_view>;
+enum class Level { kWarning, kError };
+struct Message {
+  Level level;
+  std::string_view text;
+};
+using Messages = std::vector<Message>;
 
-bool IsSpecial(const Value& statistic) {
+bool IsSpecial(const Cell& statistic) {
   if (statistic.is_number()) return !std::isfinite(statistic.number);
   return statistic.Is("Nan") || statistic.Is("inf") || statistic.Is("-inf");
 }
 
-bool SameScalar(const Value& a, const Value& b) {
+bool SameScalar(const Cell& a, const Cell& b) {
   if (a.is_number() && b.is_number()) return a.number == b.number;
-  std::string left, right;
-  AppendText(a, left);
-  AppendText(b, right);
-  return left == right;
+  return CellText(a) == CellText(b);
 }
 
 // The second component of a name.
@@ -64,7 +66,12 @@ class RecordJudge {
     return !inputs_exempt_ || rows_[i].npu_name.find(".output.") != std::string_view::npos;
   }
   bool IsInput(std::size_t i) const { return rows_[i].npu_name.find(".output.") == std::string_view::npos; }
-  void Say(std::size_t i, std::string_view key) { messages_[i].push_back(rules_.Message(key)); }
+  void Error(std::size_t i, std::string_view key) {
+    messages_[i].push_back({Level::kError, rules_.Message(key)});
+  }
+  void Warn(std::size_t i, std::string_view key) {
+    messages_[i].push_back({Level::kWarning, rules_.Message(key)});
+  }
 
   // The smallest (start 1) or largest (start 0) number in a column of some rows; other texts are passed over.
   double Extreme(const std::vector<std::size_t>& rows, std::size_t metric, bool largest) const {
@@ -82,7 +89,7 @@ class RecordJudge {
     const auto special = [](const Leaf& leaf) {
       return IsSpecial(leaf.statistics[0]) || IsSpecial(leaf.statistics[1]);
     };
-    if (special(row.npu) && !special(row.bench)) Say(i, "error_special");
+    if (special(row.npu) && !special(row.bench)) Error(i, "error_special");
   }
 
   void TestOutputsAgainstInputs() {
@@ -90,32 +97,32 @@ class RecordJudge {
     if (mode_ == Mode::kReal) {
       if (Extreme(inputs_, kOneThousandth, false) > rules_.Threshold("ratio_input_good") &&
           Extreme(outputs_, kOneThousandth, false) < rules_.Threshold("ratio_output_bad")) {
-        Say(outputs_[0], "error_ratio");
+        Error(outputs_[0], "error_ratio");
       }
       return;
     }
     if (!(Extreme(inputs_, kNormRelativeErr, true) < rules_.Threshold("norm_input_good"))) return;
     for (const std::size_t i : outputs_) {
-      const Value& cell = rows_[i].metrics[kNormRelativeErr];
+      const Cell& cell = rows_[i].metrics[kNormRelativeErr];
       const auto norm = cell.Is("inf") ? std::optional(HUGE_VAL) : FractionOf(cell);
-      if (norm && *norm > rules_.Threshold("norm_output_bad")) Say(i, "error_norm");
+      if (norm && *norm > rules_.Threshold("norm_output_bad")) Error(i, "error_norm");
     }
   }
 
   void TestProperties(std::size_t i) {
     const ResultRow& row = rows_[i];
     if (!row.matched) return;
-    if (row.npu.requires_grad != row.bench.requires_grad) Say(i, "error_grad");
+    if (row.npu.requires_grad != row.bench.requires_grad) Error(i, "error_grad");
     const auto is_class = [](std::string_view dtype) {
       return dtype.find("class") != std::string_view::npos;
     };
     if (!inputs_exempt_ && IsInput(i) && is_class(row.npu.dtype) && is_class(row.bench.dtype) &&
         row.npu.shape == "[]" && !SameScalar(row.npu.statistics[0], row.bench.statistics[0])) {
-      Say(i, "error_scalar");
+      Error(i, "error_scalar");
     }
     if (row.npu.dtype != row.bench.dtype && !rules_.ListsPartOf("dtype_may_differ", row.bench_name))
-      Say(i, "error_dtype");
-    if (row.npu.shape != row.bench.shape) Say(i, "error_shape");
+      Error(i, "error_dtype");
+    if (row.npu.shape != row.bench.shape) Error(i, "error_shape");
   }
 
   void TestGrowth() {
@@ -123,7 +130,7 @@ class RecordJudge {
     if (mode_ == Mode::kReal) {
       const double input = Extreme(inputs_, kCosine, false), output = Extreme(outputs_, kCosine, false);
       if (input > rules_.Threshold("cosine_input_good") && input - output > rules_.Threshold("cosine_drop")) {
-        Say(outputs_[0], "warning_cosine");
+        Warn(outputs_[0], "warning_cosine");
       }
       return;
     }
@@ -131,27 +138,27 @@ class RecordJudge {
                  output = Extreme(outputs_, kNormRelativeErr, true);
     const bool grows = input == 0 ? output > rules_.Threshold("norm_output_suspicious")
                                   : output / input > rules_.Threshold("norm_growth");
-    if (grows) Say(outputs_[0], "warning_norm");
+    if (grows) Warn(outputs_[0], "warning_norm");
   }
 
   void TestMd5(std::size_t i) {
     const std::string_view npu = rows_[i].npu.md5, bench = rows_[i].bench.md5;
     if (npu == bench) return;
     const auto missing = [](std::string_view md5) { return md5.empty() || md5 == "N/A" || md5 == "Nan"; };
-    Say(i, missing(npu) || missing(bench) ? "warning_no_md5" : "error_md5");
+    missing(npu) || missing(bench) ? Warn(i, "warning_no_md5") : Error(i, "error_md5");
   }
 
   void Write(std::size_t i) {
     ResultRow& row = rows_[i];
-    row.result = "pass";
+    row.SetResult("pass", Judged::kPass);
     row.message = "[";
-    for (const std::string_view message : messages_[i]) {
+    for (const auto& [level, text] : messages_[i]) {
       if (row.message.size() > 1) row.message += ", ";
       row.message += '"';
-      row.message += message;
+      row.message += text;
       row.message += '"';
-      if (message.starts_with("error")) row.result = "error";
-      if (message.starts_with("warning") && row.result == "pass") row.result = "warning";
+      if (level == Level::kError || row.result != "error")
+        row.SetResult(level == Level::kError ? "error" : "warning", Judged::kFail);
     }
     row.message += ']';
   }

@@ -1,54 +1,33 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 
+#include "core/json_writer.h"
 #include "core/text.h"
+#include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/run.h"
-#include "profiles/msprobe/table.h"
 
 namespace vernier::msprobe {
 namespace {
 
 constexpr std::size_t kShownRanks = 4, kShownEvidence = 4, kShownGrowth = 3;
 
-std::string_view ModeName(Mode mode) {
-  static constexpr std::string_view kNames[] = {"real data", "statistics", "MD5"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
 std::string ErrorText(double error) { return std::isinf(error) ? "different" : fmt::format("{:.3g}", error); }
 
-std::string RankLabel(const RankSummary& rank) { return rank.rank.empty() ? "" : rank.rank + ": "; }
+// All rows of a rank are matched by one rule.
+const std::string& RuleOf(const RankOutcome& rank) { return rank.num_matched_by.front().first; }
 
-// The command that looks closer at what was found first.
-std::string NextCommand(const RunOutcome& outcome, const Settings& settings) {
-  for (const RankSummary& rank : outcome.ranks) {
-    if (!rank.first_divergence) continue;
-    const Divergence& found = *rank.first_divergence;
-    const auto folder = [&](const std::filesystem::path& path) {
-      const std::filesystem::path base =
-          std::filesystem::is_directory(path) ? path / rank.rank : path.parent_path();
-      return (base / "dump_tensor_data").string();
-    };
-    if (rank.mode == Mode::kReal && !found.npu_file.empty()) {
-      return fmt::format("vernier compare {}/{} {}/{}", folder(settings.npu_path), Printable(found.npu_file),
-                         folder(settings.bench_path), Printable(found.bench_file));
-    }
-    return fmt::format("dump {} again on both sides with task \"tensor\" and list [\"{}\"], then compare",
-                       Printable(found.api), Printable(found.api));
-  }
-  return {};
-}
+std::string RankLabel(const RankOutcome& rank) { return rank.rank.empty() ? "" : rank.rank + ": "; }
 
-void AppendRank(const RankSummary& rank, std::string& text) {
+void AppendRank(const RankOutcome& rank, std::string& text) {
   text += fmt::format(
       "{}{} of {} rows compared by {} ({:.1f} %, {}), {} unmatched, {} failing; {} of {} bench rows have no "
       "partner\n",
-      RankLabel(rank), rank.num_matched, rank.num_rows, Name(rank.rule), rank.coverage() * 100,
-      ModeName(rank.mode), rank.num_rows - rank.num_matched, rank.num_failing, rank.num_bench_unmatched,
-      rank.num_bench_rows);
-  if (rank.num_bad_records > 0) text += fmt::format("  {} records could not be read\n", rank.num_bad_records);
+      RankLabel(rank), rank.num_matched, rank.num_target, RuleOf(rank), rank.coverage() * 100, rank.mode,
+      rank.num_only_target(), rank.num_failed, rank.num_only_golden, rank.num_golden);
+  if (rank.num_errors > 0) text += fmt::format("  {} records could not be read\n", rank.num_errors);
   if (rank.torn) text += "  a dump ends in the middle: only the records before that were compared\n";
   if (rank.num_not_measured > 0)
     text += fmt::format("  {} matched rows could not be measured: a file is missing, damaged or different\n",
@@ -58,12 +37,12 @@ void AppendRank(const RankSummary& rank, std::string& text) {
     return;
   }
   const Divergence& found = *rank.first_divergence;
-  text += fmt::format("  first divergence: {} (data row {})\n", Printable(found.api), found.line);
-  if (!found.module.empty() && found.module != found.api)
+  text += fmt::format("  first divergence: {} (data row {})\n", Printable(found.record), found.row);
+  if (!found.module.empty() && found.module != found.record)
     text += fmt::format("    in         {}\n", Printable(found.module));
   for (std::size_t i = 0; i < std::min(found.arguments.size(), kShownEvidence); ++i) {
     text += fmt::format("    argument   {:<60} differs: {} / {}\n", Printable(found.arguments[i].name),
-                        found.arguments[i].npu, found.arguments[i].bench);
+                        found.arguments[i].target, found.arguments[i].golden);
   }
   // Outputs first: they are what went wrong.
   std::vector<const Evidence*> shown;
@@ -71,16 +50,16 @@ void AppendRank(const RankSummary& rank, std::string& text) {
   std::stable_sort(shown.begin(), shown.end(),
                    [](const Evidence* a, const Evidence* b) { return a->error > b->error; });
   for (std::size_t i = 0; i < std::min(shown.size(), kShownEvidence); ++i) {
-    text += fmt::format("    {:<10} {:<60} error {:<10} max {} / {}\n", Name(shown[i]->state),
-                        Printable(shown[i]->name), ErrorText(shown[i]->error), shown[i]->npu_max,
-                        shown[i]->bench_max);
+    text +=
+        fmt::format("    {:<10} {:<60} error {:<10} max {} / {}\n", shown[i]->port, Printable(shown[i]->name),
+                    ErrorText(shown[i]->error), shown[i]->target, shown[i]->golden);
   }
-  if (const std::string& line = found.user_line.empty() ? found.stack_line : found.user_line; !line.empty())
+  if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
     text += fmt::format("    called from {:.160}\n", Printable(line));
   if (rank.num_growth > 0) {
     text += fmt::format("  error grows more than 10 times in {} records:", rank.num_growth);
     for (std::size_t i = 0; i < std::min(rank.growth.size(), kShownGrowth); ++i) {
-      text += fmt::format("{} {} ({} -> {})", i == 0 ? "" : ",", Printable(rank.growth[i].api),
+      text += fmt::format("{} {} ({} -> {})", i == 0 ? "" : ",", Printable(rank.growth[i].record),
                           ErrorText(rank.growth[i].input_error), ErrorText(rank.growth[i].output_error));
     }
     text += rank.num_growth > kShownGrowth ? ", …\n" : "\n";
@@ -89,26 +68,26 @@ void AppendRank(const RankSummary& rank, std::string& text) {
 
 void AppendMember(std::string_view key, std::string_view text, std::string& json) {
   json += fmt::format("\"{}\": ", key);
-  AppendJsonText(text, json);
+  AppendJsonString(text, json, JsonText::kUtf8);
 }
 
 void AppendDivergence(const Divergence& found, std::string& json) {
   json += "{";
-  AppendMember("record", found.api, json);
-  json += fmt::format(", \"row\": {}, ", found.line);
+  AppendMember("record", found.record, json);
+  json += fmt::format(", \"row\": {}, ", found.row);
   AppendMember("module", found.module, json);
   json += ", ";
-  AppendMember("called_from", found.user_line, json);
+  AppendMember("called_from", found.called_from, json);
   json += ", ";
-  AppendMember("stack", found.stack_line, json);
+  AppendMember("stack", found.stack, json);
   json += ", \"different_arguments\": [";
   for (std::size_t i = 0; i < found.arguments.size(); ++i) {
     json += i == 0 ? "\n      {" : ",\n      {";
     AppendMember("name", found.arguments[i].name, json);
     json += ", ";
-    AppendMember("npu", found.arguments[i].npu, json);
+    AppendMember("npu", found.arguments[i].target, json);
     json += ", ";
-    AppendMember("bench", found.arguments[i].bench, json);
+    AppendMember("bench", found.arguments[i].golden, json);
     json += '}';
   }
   json += "], \"evidence\": [";
@@ -117,37 +96,96 @@ void AppendDivergence(const Divergence& found, std::string& json) {
     json += i == 0 ? "\n      {" : ",\n      {";
     AppendMember("name", evidence.name, json);
     json += ", ";
-    AppendMember("state", Name(evidence.state), json);
+    AppendMember("state", evidence.port, json);
     json += ", \"error\": ";
-    AppendJsonNumber(evidence.error, false, json);
+    AppendJsonFloat(evidence.error, json, JsonFloat::kQuotedWords);
     json += ", ";
-    AppendMember("npu_max", evidence.npu_max, json);
+    AppendMember("npu_max", evidence.target, json);
     json += ", ";
-    AppendMember("bench_max", evidence.bench_max, json);
+    AppendMember("bench_max", evidence.golden, json);
     json += '}';
   }
   json += "]}";
 }
 
+// What a row on the screen shows, of the columns that its table has.
+struct ShownColumn {
+  std::string_view heading;
+  TableColumn::Cut cut = TableColumn::Cut::kNever;
+};
+constexpr ShownColumn kShownColumns[] = {
+    {"Result"},
+    {"Accuracy Reached or Not"},
+    {"NPU Name", TableColumn::Cut::kMiddle},
+    {"NPU Dtype"},
+    {"NPU Tensor Shape"},
+    {"Cosine"},
+    {"MaxAbsErr"},
+    {"MaxRelativeErr"},
+    {"NormRelativeErr"},
+    {"NPU max"},
+    {"Bench max"},
+    {"NPU MD5"},
+    {"BENCH MD5"},
+    {"Err_message", TableColumn::Cut::kEnd},
+};
+
 }  // namespace
 
-int ExitStatus(const RunOutcome& outcome) {
+std::string ShownRowsText(const RankResult& result, const CompareHooks::Screen& screen) {
+  if (result.shown.empty()) return {};
+  std::vector<TableColumn> columns;
+  std::vector<std::size_t> places;
+  for (const ShownColumn& column : kShownColumns) {
+    const auto found = std::find(result.columns.begin(), result.columns.end(), column.heading);
+    if (found == result.columns.end()) continue;
+    columns.push_back({std::string(column.heading), column.cut});
+    places.push_back(static_cast<std::size_t>(found - result.columns.begin()));
+  }
+  RowBlock rows(columns.size());
+  for (const KeptRow& row : result.shown) {
+    for (const std::size_t place : places) rows.cells.push_back(row.kept.cells()[place]);
+    rows.colours.push_back(row.status == Status::kFail ? RowColour::kRed : RowColour::kNone);
+  }
+  return RankLabel(result.outcome) + (result.outcome.rank.empty() ? "" : "\n") +
+         RenderTable(columns, rows, {screen.width, screen.colour, 0}) + '\n';
+}
+
+std::string NextCommand(const CompareOutcome& outcome) {
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (!rank.first_divergence) continue;
+    const Divergence& found = *rank.first_divergence;
+    const auto folder = [](const std::string& json) {
+      return (std::filesystem::path(json).parent_path() / "dump_tensor_data").string();
+    };
+    if (rank.mode == Name(Mode::kReal) && !found.target_file.empty()) {
+      return fmt::format("vernier compare {}/{} {}/{}", folder(rank.target), Printable(found.target_file),
+                         folder(rank.golden), Printable(found.golden_file));
+    }
+    return fmt::format("dump {} again on both sides with task \"tensor\" and list [\"{}\"], then compare",
+                       Printable(found.record), Printable(found.record));
+  }
+  return {};
+}
+
+int ExitStatus(const CompareOutcome& outcome, bool strict) {
   std::uint64_t num_matched = 0, num_failing = 0, num_unsure = outcome.num_skipped_ranks;
-  for (const RankSummary& rank : outcome.ranks) {
+  for (const RankOutcome& rank : outcome.ranks) {
     num_matched += rank.num_matched;
-    num_failing += rank.num_failing;
-    num_unsure += rank.num_bad_records + rank.num_not_measured + (rank.torn ? 1 : 0);
+    num_failing += rank.num_failed;
+    if (strict) num_failing += rank.num_only_target() + rank.num_only_golden;
+    num_unsure += rank.num_errors + rank.num_not_measured + (rank.torn ? 1 : 0);
   }
   if (num_failing > 0 || !outcome.first_differences.empty()) return 1;
   return num_matched == 0 || num_unsure > 0 ? 2 : 0;
 }
 
-std::string VerdictText(const RunOutcome& outcome, const Settings& settings) {
+std::string VerdictText(const CompareOutcome& outcome) {
   std::string text;
   // Ranks with something to say come first, in their order.
-  std::vector<const RankSummary*> ranks;
-  for (const RankSummary& rank : outcome.ranks) ranks.push_back(&rank);
-  std::stable_sort(ranks.begin(), ranks.end(), [](const RankSummary* a, const RankSummary* b) {
+  std::vector<const RankOutcome*> ranks;
+  for (const RankOutcome& rank : outcome.ranks) ranks.push_back(&rank);
+  std::stable_sort(ranks.begin(), ranks.end(), [](const RankOutcome* a, const RankOutcome* b) {
     return a->first_divergence.has_value() > b->first_divergence.has_value();
   });
   for (std::size_t i = 0; i < std::min(ranks.size(), kShownRanks); ++i) AppendRank(*ranks[i], text);
@@ -157,32 +195,31 @@ std::string VerdictText(const RunOutcome& outcome, const Settings& settings) {
     text += fmt::format("first difference over all ranks: {}\n", difference);
   if (outcome.num_skipped_ranks > 0)
     text += fmt::format("{} ranks were skipped; see the log above\n", outcome.num_skipped_ranks);
-  if (const std::string next = NextCommand(outcome, settings); !next.empty()) text += "next: " + next + '\n';
+  if (!outcome.next.empty()) text += "next: " + outcome.next + '\n';
   return text;
 }
 
-std::string VerdictJson(const RunOutcome& outcome, const Settings& settings) {
+std::string VerdictJson(const CompareOutcome& outcome, Generation generation) {
   std::string json = "{\n  ";
-  AppendMember("profile", ProfileOf(settings.generation).name, json);
-  json += fmt::format(",\n  \"status\": {},\n  \"skipped_ranks\": {},\n  ", ExitStatus(outcome),
+  AppendMember("profile", ProfileOf(generation).name, json);
+  json += fmt::format(",\n  \"status\": {},\n  \"skipped_ranks\": {},\n  ", outcome.status,
                       outcome.num_skipped_ranks);
-  AppendMember("next", NextCommand(outcome, settings), json);
+  AppendMember("next", outcome.next, json);
   json += ",\n  \"ranks\": [";
   for (std::size_t i = 0; i < outcome.ranks.size(); ++i) {
-    const RankSummary& rank = outcome.ranks[i];
+    const RankOutcome& rank = outcome.ranks[i];
     json += i == 0 ? "\n   {" : ",\n   {";
     AppendMember("rank", rank.rank, json);
     json += ", ";
-    AppendMember("mode", ModeName(rank.mode), json);
+    AppendMember("mode", rank.mode, json);
     json += fmt::format(
         ", \"rows\": {}, \"bench_rows\": {}, \"matched\": {}, \"unmatched\": {}, \"bench_unmatched\": {}, ",
-        rank.num_rows, rank.num_bench_rows, rank.num_matched, rank.num_rows - rank.num_matched,
-        rank.num_bench_unmatched);
-    AppendMember("matched_by", Name(rank.rule), json);
+        rank.num_target, rank.num_golden, rank.num_matched, rank.num_only_target(), rank.num_only_golden);
+    AppendMember("matched_by", RuleOf(rank), json);
     json += fmt::format(
         ", \"coverage_percent\": {:.4g}, \"failing\": {}, \"bad_records\": {}, \"not_measured\": {}, "
         "\"torn\": {},\n    \"first_divergence\": ",
-        rank.coverage() * 100, rank.num_failing, rank.num_bad_records, rank.num_not_measured, rank.torn);
+        rank.coverage() * 100, rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn);
     if (rank.first_divergence) {
       AppendDivergence(*rank.first_divergence, json);
     } else {
@@ -191,11 +228,11 @@ std::string VerdictJson(const RunOutcome& outcome, const Settings& settings) {
     json += fmt::format(",\n    \"num_growth\": {}, \"growth\": [", rank.num_growth);
     for (std::size_t g = 0; g < rank.growth.size(); ++g) {
       json += g == 0 ? "\n      {" : ",\n      {";
-      AppendMember("record", rank.growth[g].api, json);
+      AppendMember("record", rank.growth[g].record, json);
       json += ", \"input_error\": ";
-      AppendJsonNumber(rank.growth[g].input_error, false, json);
+      AppendJsonFloat(rank.growth[g].input_error, json, JsonFloat::kQuotedWords);
       json += ", \"output_error\": ";
-      AppendJsonNumber(rank.growth[g].output_error, false, json);
+      AppendJsonFloat(rank.growth[g].output_error, json, JsonFloat::kQuotedWords);
       json += '}';
     }
     json += "]}";

@@ -1,11 +1,15 @@
-#include "vernier/compare.h"
-
 #include <fmt/format.h>
 
-#include <numeric>
+#include <cmath>
+#include <limits>
 
-namespace vernier {
+#include "core/threads.h"
+#include "profiles/native/native.h"
+
+namespace vernier::native {
 namespace {
+
+constexpr std::size_t kRowsOfABatch = 512;
 
 // Pairs need not have equal shapes to be measured, only equally many elements: a reshape is then told from a
 // real difference.
@@ -23,36 +27,90 @@ bool IsBareTensor(const Dump& dump) {
   return dump.tensors().size() == 1 && !std::filesystem::is_directory(dump.path(), ignored);
 }
 
+// Scale-free, so that a large tensor's noise does not hide a small one's fault.
+double SeverityOf(const CompareRow& row) {
+  if (!row.measures) return 0;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const PairMeasures& m = *row.measures;
+  if (m.num_special_mismatches() > 0) return kInfinity;
+  if (m.sum_sq_diff == 0) return 0;
+  const double ratio = m.sum_sq_diff / m.sum_sq_golden;
+  return std::isnan(ratio) ? kInfinity : ratio;
+}
+
 class Comparison {
  public:
-  Comparison(const Dump& target, const Dump& golden, const Pairing& pairing, const CompareOptions& options,
-             const CompareSink& sink)
-      : target_(target), golden_(golden), pairing_(pairing), options_(options), sink_(sink) {
-    summary_.num_target = target.tensors().size();
-    summary_.num_golden = golden.tensors().size();
-    summary_.num_only_target = pairing.only_target.size();
-    summary_.num_only_golden = pairing.only_golden.size();
-    for (const Pair& pair : pairing.pairs) ++summary_.num_matched[static_cast<std::size_t>(pair.rule)];
+  Comparison(const Dump& target, const Dump& golden, const Pairing& pairing, const CompareRequest& request,
+             const CompareHooks& hooks, ResultReports& reports, std::vector<KeptRow>& first_bad)
+      : target_(target),
+        golden_(golden),
+        pairing_(pairing),
+        request_(request),
+        hooks_(hooks),
+        reports_(reports),
+        first_bad_(first_bad),
+        batch_(Columns().size()),
+        queue_(
+            NumThreads(request.num_threads),
+            [this](Piece& piece) { piece.rendered = reports_.Render(piece.batch); },
+            [this](Piece&& piece) { return Write(piece); }) {
+    for (const Column& column : Columns()) keys_.emplace_back(column.key);
   }
 
-  Result<CompareSummary> Run(const BatchHooks& hooks) {
+  Result<RankOutcome> Run() {
+    Count();
     MeasureOptions measure;
     measure.groups = Group::kDiff | Group::kRelative | Group::kClose | Group::kUlp;
-    measure.rtol = options_.rtol;
-    measure.atol = options_.atol;
-    measure.num_threads = options_.num_threads;
+    measure.rtol = request_.rtol;
+    measure.atol = request_.atol;
+    measure.num_threads = request_.num_threads;
+    // A report that cannot be written ends the measuring as a request to stop does.
+    const std::stop_callback forward(hooks_.stop, [this] { stop_.request_stop(); });
+    BatchHooks hooks;
+    hooks.stop = stop_.get_token();
+    if (hooks_.on_progress) {
+      hooks.on_progress = [&](const MeasureProgress& done) {
+        hooks_.on_progress({done.items_done, pairing_.pairs.size(), done.bytes_done, num_bytes_});
+      };
+    }
     MeasurePairs(
         pairing_.pairs.size(), [this](std::size_t i) { return Load(pairing_.pairs[i]); }, measure,
         [this](std::size_t i, const Result<PairMeasures>& measures) { AddPair(pairing_.pairs[i], measures); },
         hooks);
-    if (hooks.stop.stop_requested()) return Error{ErrorCode::kCancelled, "", ""};
-    AddOnlyTarget(summary_.num_target);
-    for (const std::size_t i : pairing_.only_golden)
-      AddUnmatched(nullptr, &golden_.tensors()[i], "only in golden");
-    return summary_;
+    if (hooks_.stop.stop_requested()) return Error{ErrorCode::kCancelled, "", ""};
+    if (written_) {
+      AddOnlyTarget(outcome_.num_target);
+      for (const std::size_t i : pairing_.only_golden)
+        AddUnmatched(nullptr, &golden_.tensors()[i], "only in golden");
+      Push();
+      queue_.Finish();
+    }
+    if (!written_) return written_.error();
+    return std::move(outcome_);
   }
 
  private:
+  struct Piece {
+    ResultBatch batch;
+    Result<Done> rendered{Done{}};
+  };
+
+  void Count() {
+    outcome_.mode = "tensors";
+    outcome_.num_target = target_.tensors().size();
+    outcome_.num_golden = golden_.tensors().size();
+    outcome_.num_matched = pairing_.pairs.size();
+    outcome_.num_only_golden = pairing_.only_golden.size();
+    std::array<std::uint64_t, kNumMatchRules> by_rule{};
+    for (const Pair& pair : pairing_.pairs) {
+      ++by_rule[static_cast<std::size_t>(pair.rule)];
+      num_bytes_ += target_.tensors()[pair.target].num_bytes() + golden_.tensors()[pair.golden].num_bytes();
+    }
+    for (std::size_t i = 0; i < by_rule.size(); ++i) {
+      if (by_rule[i] > 0) outcome_.num_matched_by.emplace_back(Name(static_cast<MatchRule>(i)), by_rule[i]);
+    }
+  }
+
   Result<LoadedPair> Load(const Pair& pair) const {
     VN_RETURN_IF_ERROR(CheckComparable(target_.tensors()[pair.target], golden_.tensors()[pair.golden]));
     LoadedPair loaded;
@@ -69,12 +127,12 @@ class Comparison {
     row.matched = pair.rule;
     if (measures) {
       row.measures = &*measures;
-      ++summary_.num_compared;
+      ++outcome_.num_measured;
     } else {
       if (measures.error().code == ErrorCode::kCancelled) return;
       row.error = &measures.error();
     }
-    row.verdict = Judge({row.target, row.golden, row.measures, row.error}, options_.judge);
+    row.verdict = Judge({row.target, row.golden, row.measures, row.error}, {request_.check_dtype});
     if (row.verdict.status == Status::kFail) row.error = nullptr;  // the verdict says it
     Add(row);
   }
@@ -102,45 +160,73 @@ class Comparison {
   }
 
   void Add(const CompareRow& row) {
-    summary_.num_passed += row.verdict.status == Status::kPass;
-    summary_.num_failed += row.verdict.status == Status::kFail;
-    summary_.num_errors += row.verdict.status == Status::kError;
-    sink_(row);
+    const Status status = row.verdict.status;
+    outcome_.num_passed += status == Status::kPass;
+    outcome_.num_failed += status == Status::kFail;
+    outcome_.num_errors += status == Status::kError;
+    for (const Column& column : Columns()) batch_.rows.cells.push_back(column.value(row, batch_.arena));
+    batch_.rows.colours.push_back(ColourOf(status));
+    batch_.statuses.push_back(status);
+    batch_.severities.push_back(SeverityOf(row));
+    KeepFirstBad(status);
+    if (batch_.rows.size() == kRowsOfABatch) Push();
+  }
+
+  void KeepFirstBad(Status status) {
+    if (status != Status::kFail && status != Status::kError) return;
+    bool& seen = status == Status::kFail ? seen_failure_ : seen_error_;
+    if (std::exchange(seen, true)) return;
+    KeptRow row;
+    row.status = status;
+    row.kept = KeptCells(batch_.rows.row(batch_.rows.size() - 1));
+    first_bad_.push_back(std::move(row));
+  }
+
+  void Push() {
+    const std::uint64_t next = batch_.first_row + batch_.rows.size();
+    queue_.Push({std::move(batch_)});
+    batch_ = ResultBatch(Columns().size());
+    batch_.first_row = next;
+  }
+
+  bool Write(Piece& piece) {
+    if (hooks_.on_rows) hooks_.on_rows("", keys_, piece.batch.rows, piece.batch.statuses);
+    written_ = piece.rendered ? reports_.Take(piece.batch) : piece.rendered;
+    if (!written_) stop_.request_stop();
+    return written_.has_value();
   }
 
   const Dump& target_;
   const Dump& golden_;
   const Pairing& pairing_;
-  const CompareOptions& options_;
-  const CompareSink& sink_;
-  CompareSummary summary_;
+  const CompareRequest& request_;
+  const CompareHooks& hooks_;
+  ResultReports& reports_;
+  std::vector<KeptRow>& first_bad_;
+  std::vector<std::string> keys_;
+  RankOutcome outcome_;
+  std::uint64_t num_bytes_ = 0;
   std::size_t next_only_target_ = 0;
+  bool seen_failure_ = false, seen_error_ = false;
+  std::stop_source stop_;
+  Result<Done> written_ = Done{};
+  ResultBatch batch_;
+  OrderedQueue<Piece> queue_;  // last, because its threads use what is above
 };
 
 }  // namespace
 
-std::uint64_t CompareSummary::num_pairs() const {
-  return std::accumulate(num_matched.begin(), num_matched.end(), std::uint64_t{0});
-}
-
-Status CompareSummary::verdict() const {
-  if (num_failed > 0) return Status::kFail;
-  return num_errors > 0 || num_passed == 0 ? Status::kError : Status::kPass;
-}
-
-std::string CompareSummary::Text() const {
+std::string SummaryText(const RankOutcome& outcome) {
   std::string rules;
-  for (std::size_t i = 0; i < num_matched.size(); ++i) {
-    if (num_matched[i] == 0) continue;
-    rules +=
-        fmt::format("{}{} {}", rules.empty() ? " (" : ", ", Name(static_cast<MatchRule>(i)), num_matched[i]);
-  }
+  for (const auto& [rule, count] : outcome.num_matched_by)
+    rules += fmt::format("{}{} {}", rules.empty() ? " (" : ", ", rule, count);
   if (!rules.empty()) rules += ")";
   std::string text =
       fmt::format("compared {} of {} target / {} golden tensors{}; {} only in target, {} only in golden; ",
-                  num_compared, num_target, num_golden, rules, num_only_target, num_only_golden);
-  if (num_errors > 0) text += fmt::format("{} could not be judged; ", num_errors);
-  return text + fmt::format("{} failed", num_failed);
+                  outcome.num_measured, outcome.num_target, outcome.num_golden, rules,
+                  outcome.num_only_target(), outcome.num_only_golden);
+  if (outcome.num_errors > 0) text += fmt::format("{} could not be judged; ", outcome.num_errors);
+  return text + fmt::format("{} failed", outcome.num_failed);
 }
 
 Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOptions& options) {
@@ -151,18 +237,10 @@ Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOpt
   return Match(target.tensors(), golden.tensors(), by_position);
 }
 
-std::uint64_t NumBytes(const Dump& target, const Dump& golden, const Pairing& pairing) {
-  std::uint64_t num_bytes = 0;
-  for (const Pair& pair : pairing.pairs) {
-    num_bytes += target.tensors()[pair.target].num_bytes() + golden.tensors()[pair.golden].num_bytes();
-  }
-  return num_bytes;
+Result<RankOutcome> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
+                                 const CompareRequest& request, const CompareHooks& hooks,
+                                 ResultReports& reports, std::vector<KeptRow>& first_bad) {
+  return Comparison(target, golden, pairing, request, hooks, reports, first_bad).Run();
 }
 
-Result<CompareSummary> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
-                                    const CompareOptions& options, const CompareSink& sink,
-                                    const BatchHooks& hooks) {
-  return Comparison(target, golden, pairing, options, sink).Run(hooks);
-}
-
-}  // namespace vernier
+}  // namespace vernier::native

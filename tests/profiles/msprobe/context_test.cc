@@ -16,13 +16,13 @@ class Context : public ::testing::Test {
   const Divergence& Of(const char* api) {
     summary_ = {};
     summary_.first_divergence.emplace();
-    summary_.first_divergence->api = api;
+    summary_.first_divergence->record = api;
     AddContext(folder_.path() / "dump.json", summary_);
     return *summary_.first_divergence;
   }
 
   TemporaryFolder folder_;
-  RankSummary summary_;
+  RankOutcome summary_;
 };
 
 TEST_F(Context, NamesTheModuleOfAnApiAndTheLineOfTheProgram) {
@@ -32,7 +32,7 @@ TEST_F(Context, NamesTheModuleOfAnApiAndTheLineOfTheProgram) {
                       R"x( "File /my/train.py, line 2, in main, \n x + y"]]})x");
   const Divergence& found = Of("Tensor.add.0.forward");
   EXPECT_EQ(found.module, "Module.a.B.forward.0");
-  EXPECT_EQ(found.user_line, "File /my/train.py, line 2, in main, \n x + y");
+  EXPECT_EQ(found.called_from, "File /my/train.py, line 2, in main, \n x + y");
 }
 
 TEST_F(Context, AModuleIsItsOwnAndOtherParentsAreNone) {
@@ -51,11 +51,11 @@ TEST_F(Context, DamagedOrMissingSideFilesLeaveItEmpty) {
   Write("construct.json", R"({"Tensor.add.0.forward": )");
   Write("stack.json", "[1, 2");
   EXPECT_EQ(Of("Tensor.add.0.forward").module, "");
-  EXPECT_EQ(Of("Tensor.add.0.forward").user_line, "");
+  EXPECT_EQ(Of("Tensor.add.0.forward").called_from, "");
 }
 
 TEST_F(Context, NothingWithoutADivergence) {
-  RankSummary summary;
+  RankOutcome summary;
   AddContext(folder_.path() / "dump.json", summary);
   EXPECT_FALSE(summary.first_divergence);
 }

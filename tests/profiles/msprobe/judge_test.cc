@@ -11,9 +11,11 @@
 namespace vernier::msprobe {
 namespace {
 
+Cell Num(double number) { return number; }
+
 class MsprobeJudge : public testing::Test {
  protected:
-  static ResultRow Matched(std::string_view name, PortState state, Value npu, Value bench) {
+  static ResultRow Matched(std::string_view name, PortState state, Cell npu, Cell bench) {
     ResultRow row;
     row.npu_name = row.bench_name = row.api = name;
     row.state = state;
@@ -26,14 +28,11 @@ class MsprobeJudge : public testing::Test {
     return row;
   }
 
-  std::pair<std::string, std::string> Compared(Generation generation, Value npu, Value bench) {
+  std::pair<std::string, std::string> Compared(Generation generation, Cell npu, Cell bench) {
     ResultRow row = Matched("A.0.forward.output.0", PortState::kOutput, npu, bench);
     CompareStatistics(ProfileOf(generation), generation == Generation::kClassic ? classic_ : current_, row,
                       arena_);
-    std::string difference, relative;
-    AppendText(row.metrics[0], difference);
-    AppendText(row.metrics[kFirstRelativeErr], relative);
-    return {difference, relative};
+    return {CellText(row.metrics[0]), CellText(row.metrics[kFirstRelativeErr])};
   }
 
   Rules classic_{*Rules::Make(Generation::kClassic)}, current_{*Rules::Make(Generation::kCurrent)};
@@ -43,34 +42,34 @@ class MsprobeJudge : public testing::Test {
 using Pair = std::pair<std::string, std::string>;
 
 TEST_F(MsprobeJudge, ClassicDifferencesFollowTheTable) {
-  const auto of = [&](Value npu, Value bench) { return Compared(Generation::kClassic, npu, bench); };
-  EXPECT_EQ(of(Value::Float(3), Value::Float(4)), (Pair{"-1.0", "25.0%"}));
-  EXPECT_EQ(of(Value::Float(3), Value::Float(0)), (Pair{"3.0", "N/A"}));
-  EXPECT_EQ(of(Value::Text("Nan"), Value::Float(1)), (Pair{"Nan", "Nan"}));
-  EXPECT_EQ(of(Value::Float(HUGE_VAL), Value::Float(1)), (Pair{"inf", "inf%"}));
-  EXPECT_EQ(of(Value::Text("3"), Value::Float(2)), (Pair{"1.0", "50.0%"}));
-  EXPECT_EQ(of(Value::Text("True"), Value::Text("True")), (Pair{"N/A", "N/A"}));
+  const auto of = [&](Cell npu, Cell bench) { return Compared(Generation::kClassic, npu, bench); };
+  EXPECT_EQ(of(Num(3), Num(4)), (Pair{"-1.0", "25.0%"}));
+  EXPECT_EQ(of(Num(3), Num(0)), (Pair{"3.0", "N/A"}));
+  EXPECT_EQ(of(Cell("Nan"), Num(1)), (Pair{"Nan", "Nan"}));
+  EXPECT_EQ(of(Num(HUGE_VAL), Num(1)), (Pair{"inf", "inf%"}));
+  EXPECT_EQ(of(Cell("3"), Num(2)), (Pair{"1.0", "50.0%"}));
+  EXPECT_EQ(of(Cell("True"), Cell("True")), (Pair{"N/A", "N/A"}));
 }
 
 TEST_F(MsprobeJudge, CurrentDifferencesFollowTheTable) {
-  const auto of = [&](Value npu, Value bench) { return Compared(Generation::kCurrent, npu, bench); };
-  const Value inf = Value::Float(HUGE_VAL), one = Value::Float(1), three = {Value::Kind::kInt, 3, "3"};
+  const auto of = [&](Cell npu, Cell bench) { return Compared(Generation::kCurrent, npu, bench); };
+  const Cell inf = Num(HUGE_VAL), one = Num(1), three = Cell::Digits(3, "3");
   EXPECT_EQ(of(one, one), (Pair{"0", "0"}));
-  EXPECT_EQ(of(three, Value::Float(3)), (Pair{"0.0", "0.0%"}));
-  EXPECT_EQ(of(one, Value::Float(0)), (Pair{"1.0", "inf"}));
-  EXPECT_EQ(of(Value::Float(0), Value::Float(-0.0)), (Pair{"0.0", "inf"}));
+  EXPECT_EQ(of(three, Num(3)), (Pair{"0.0", "0.0%"}));
+  EXPECT_EQ(of(one, Num(0)), (Pair{"1.0", "inf"}));
+  EXPECT_EQ(of(Num(0), Num(-0.0)), (Pair{"0.0", "inf"}));
   EXPECT_EQ(of(one, inf), (Pair{"-inf", "-inf"}));
-  EXPECT_EQ(of(inf, Value::Text("Nan")), (Pair{"Nan", "Nan"}));
-  EXPECT_EQ(of(Value::Text("cpu"), Value::Text("npu:0")), (Pair{"N/A", "N/A"}));
-  EXPECT_EQ(of(Value::Text("None"), one), (Pair{"Diff", "Diff"}));
-  EXPECT_EQ(of(Value::Text("N/A"), one), (Pair{"N/A", "N/A"}));
+  EXPECT_EQ(of(inf, Cell("Nan")), (Pair{"Nan", "Nan"}));
+  EXPECT_EQ(of(Cell("cpu"), Cell("npu:0")), (Pair{"N/A", "N/A"}));
+  EXPECT_EQ(of(Cell("None"), one), (Pair{"Diff", "Diff"}));
+  EXPECT_EQ(of(Cell("N/A"), one), (Pair{"N/A", "N/A"}));
 }
 
 TEST_F(MsprobeJudge, WarnsByTheLargerOfTheTwoValues) {
-  ResultRow row = Matched("A.0.forward.output.0", PortState::kOutput, Value::Float(1.9), Value::Float(1));
+  ResultRow row = Matched("A.0.forward.output.0", PortState::kOutput, Num(1.9), Num(1));
   CompareStatistics(ProfileOf(Generation::kClassic), classic_, row, arena_);
   EXPECT_EQ(row.result, "");  // 0.9 / 1.9 is less than a half
-  row = Matched("A.0.forward.output.0", PortState::kOutput, Value::Float(1), Value::Float(-1));
+  row = Matched("A.0.forward.output.0", PortState::kOutput, Num(1), Num(-1));
   row.grad_consistent = false;
   CompareStatistics(ProfileOf(Generation::kClassic), classic_, row, arena_);
   EXPECT_EQ(row.result, "Warning");
@@ -81,7 +80,7 @@ PairMeasures Measures(std::initializer_list<double> npu, std::initializer_list<d
   const std::vector<double> n(npu), b(bench);
   MeasureOptions options;
   options.groups = Group::kDiff | Group::kStats | Group::kRelative;
-  options.relative = Relative::kMsprobeClassic;
+  options.relative = Relative::kStoredType;
   const Shape shape{static_cast<std::int64_t>(n.size())};
   return *MeasurePair(BorrowTensor(Dtype::kF64, shape, n.data()), BorrowTensor(Dtype::kF64, shape, b.data()),
                       options);
@@ -119,20 +118,21 @@ TEST_F(MsprobeJudge, SpecialValuesMustStandInTheSamePlaces) {
 }
 
 TEST_F(MsprobeJudge, AccuracyVerdictInItsOrder) {
-  const auto verdict = [&](Value cosine, Value error) {
+  const auto verdict = [&](Cell cosine, Cell error) {
     ResultRow row;
     row.metrics[kCosine] = cosine;
     row.metrics[kMaxAbsErr] = error;
-    return AccuracyVerdict(row, classic_);
+    FillAccuracy(classic_, row);
+    return row.result;
   };
-  EXPECT_EQ(verdict(Value::Text("shape unmatched"), Value::Text("shape unmatched")), "Unmatched");
-  EXPECT_EQ(verdict(Value::Text("unsupported"), Value::Float(0)), "None");
-  EXPECT_EQ(verdict(Value::Text("N/A"), Value::Text("N/A")), "No");
-  EXPECT_EQ(verdict(Value::Float(0.98), Value::Float(0.0011)), "No");
-  EXPECT_EQ(verdict(Value::Float(0.98), Value::Float(0.001)), "Yes");
-  EXPECT_EQ(verdict(Value::Float(0.89), Value::Float(0)), "No");
-  EXPECT_EQ(verdict(Value::Text("Nan"), Value::Float(1)), "Yes");
-  EXPECT_EQ(verdict(Value::Text("Nan"), Value::Float(1.1)), "No");
+  EXPECT_EQ(verdict(Cell("shape unmatched"), Cell("shape unmatched")), "Unmatched");
+  EXPECT_EQ(verdict(Cell("unsupported"), Num(0)), "None");
+  EXPECT_EQ(verdict(Cell("N/A"), Cell("N/A")), "No");
+  EXPECT_EQ(verdict(Num(0.98), Num(0.0011)), "No");
+  EXPECT_EQ(verdict(Num(0.98), Num(0.001)), "Yes");
+  EXPECT_EQ(verdict(Num(0.89), Num(0)), "No");
+  EXPECT_EQ(verdict(Cell("Nan"), Num(1)), "Yes");
+  EXPECT_EQ(verdict(Cell("Nan"), Num(1.1)), "No");
 }
 
 TEST_F(MsprobeJudge, RoundsAsPythonDoes) {
@@ -143,24 +143,22 @@ TEST_F(MsprobeJudge, RoundsAsPythonDoes) {
 }
 
 TEST_F(MsprobeJudge, MarksOutputsAgainstEveryInput) {
-  std::vector<ResultRow> rows{
-      Matched("A.0.forward.input.0", PortState::kInput, Value::Float(1), Value::Float(1)),
-      Matched("A.0.forward.input.1", PortState::kInput, Value::Float(1), Value::Float(1)),
-      Matched("A.0.forward.output.0", PortState::kOutput, Value::Float(2), Value::Float(1)),
-      Matched("A.0.forward.output.1", PortState::kOutput, Value::Text("Nan"), Value::Float(1))};
+  std::vector<ResultRow> rows{Matched("A.0.forward.input.0", PortState::kInput, Num(1), Num(1)),
+                              Matched("A.0.forward.input.1", PortState::kInput, Num(1), Num(1)),
+                              Matched("A.0.forward.output.0", PortState::kOutput, Num(2), Num(1)),
+                              Matched("A.0.forward.output.1", PortState::kOutput, Cell("Nan"), Num(1))};
   for (ResultRow& row : rows) CompareStatistics(ProfileOf(Generation::kClassic), classic_, row, arena_);
   rows[2].message.clear();
   MarkRecord(Mode::kStatistics, classic_, rows);
-  EXPECT_EQ(rows[0].colour, Colour::kNone);
-  EXPECT_EQ(rows[2].colour, Colour::kRed);
+  EXPECT_EQ(rows[0].colour, RowColour::kNone);
+  EXPECT_EQ(rows[2].colour, RowColour::kRed);
   EXPECT_EQ(rows[2].message, "maximum relative error exceeds 0.5\nmaximum relative error exceeds 0.5");
-  EXPECT_EQ(rows[3].colour, Colour::kRed);  // the guide: nan counts
+  EXPECT_EQ(rows[3].colour, RowColour::kRed);  // the guide: nan counts
 }
 
 TEST_F(MsprobeJudge, CurrentVerdictsAreTheWorstMessage) {
-  std::vector<ResultRow> rows{
-      Matched("F.relu.0.forward.input.0", PortState::kInput, Value::Float(1), Value::Float(1)),
-      Matched("F.relu.0.forward.output.0", PortState::kOutput, Value::Float(2), Value::Float(1))};
+  std::vector<ResultRow> rows{Matched("F.relu.0.forward.input.0", PortState::kInput, Num(1), Num(1)),
+                              Matched("F.relu.0.forward.output.0", PortState::kOutput, Num(2), Num(1))};
   rows[0].bench.shape = "[3]";
   const auto judge = [&] {
     for (ResultRow& row : rows) CompareStatistics(ProfileOf(Generation::kCurrent), current_, row, arena_);
@@ -185,9 +183,9 @@ TEST_F(MsprobeJudge, AdvisesByTheNameOfTheFirstFailingRow) {
     Advisor advisor(classic_);
     ResultRow fine, bad;
     bad.npu_name = name;
-    bad.result = "Warning";
-    advisor.See(Mode::kStatistics, fine);
-    advisor.See(Mode::kStatistics, bad);
+    bad.SetResult("Warning", Judged::kFail);
+    advisor.See(fine);
+    advisor.See(bad);
     return advisor.Lines();
   };
   EXPECT_EQ(advice("F.relu.0.forward.output.0")[0], "Line: 1");
@@ -199,21 +197,23 @@ TEST_F(MsprobeJudge, AdvisesByTheNameOfTheFirstFailingRow) {
 
 TEST_F(MsprobeJudge, FindsTheFirstRecordThatGoesWrongByItself) {
   SummaryBuilder builder(Mode::kStatistics, classic_);
+  std::uint64_t num_seen = 0;
   const auto see = [&](std::string_view api, double input, double output) {
-    std::vector<ResultRow> rows{Matched(api, PortState::kInput, Value::Float(1 + input), Value::Float(1)),
-                                Matched(api, PortState::kOutput, Value::Float(1 + output), Value::Float(1))};
-    builder.See(builder.summary().num_rows, rows);
+    std::vector<ResultRow> rows{Matched(api, PortState::kInput, Num(1 + input), Num(1)),
+                                Matched(api, PortState::kOutput, Num(1 + output), Num(1))};
+    builder.See(num_seen, rows);
+    num_seen += rows.size();
   };
   see("a", 0, 5e-6);
   see("b", 0.5, 0.6);  // its inputs were wrong already
   see("c", 1e-4, 0.2);
   see("d", 0, 0.3);
-  const RankSummary summary = builder.Take();
+  const RankOutcome summary = builder.Take();
   ASSERT_TRUE(summary.first_divergence);
-  EXPECT_EQ(summary.first_divergence->api, "c");
-  EXPECT_EQ(summary.first_divergence->line, 4u);
+  EXPECT_EQ(summary.first_divergence->record, "c");
+  EXPECT_EQ(summary.first_divergence->row, 4u);
   EXPECT_EQ(summary.num_growth, 2u);
-  EXPECT_EQ(summary.growth[0].api, "c");
+  EXPECT_EQ(summary.growth[0].record, "c");
   EXPECT_EQ(summary.num_matched, 8u);
 }
 

@@ -45,7 +45,7 @@ TEST_F(MsprobeMatch, RenumbersBackwardCallsByAppearance) {
       "n", {{"F.relu.1.backward", "[1]"}, {"F.relu.0.backward", "[1]"}, {"Module.a.L.backward.3", "[1]"}});
   const Dump bench = Make(
       "b", {{"F.relu.7.backward", "[1]"}, {"F.relu.9.backward", "[1]"}, {"Module.a.L.backward.0", "[1]"}});
-  MatchOptions options;
+  RowMatchOptions options;
   options.shape_is_part_of_the_key = false;
   EXPECT_EQ(Text(MatchRows(npu, bench, options)), "0:- 1:- 2:-");
   options.renumber_backward = true;
@@ -57,7 +57,7 @@ TEST_F(MsprobeMatch, MapsNamesWithoutMovingRows) {
   const Dump bench = Make("b", {{"X.0.forward", "[2]"}, {"B.0.forward", "[1]"}});
   const DataMapping mapping{{"A.0.forward.input.0", "X.0.forward.input.0"},
                             {"C.0.forward.input.0", "X.0.forward.input.0"}};
-  MatchOptions options;
+  RowMatchOptions options;
   options.rule = PairRule::kDataMapping;
   options.shape_is_part_of_the_key = false;
   options.data_mapping = &mapping;
@@ -70,7 +70,7 @@ TEST_F(MsprobeMatch, FuzzyIgnoresCallNumbersAndKeepsTheTail) {
                               {"F.relu.5.forward", "[1]"},
                               {"F.conv.0.forward", "[1]"}});
   const Dump bench = Make("b", {{"F.relu.0.forward", "[1]"}, {"F.relu.1.forward", "[1]"}});
-  MatchOptions options;
+  RowMatchOptions options;
   options.rule = PairRule::kFuzzy;
   EXPECT_EQ(Text(MatchRows(npu, bench, options)), "0:0 1:- 2:1 3:-");
 }
@@ -81,7 +81,7 @@ TEST_F(MsprobeMatch, FuzzyIsNotSlowWhenNothingMatches) {
     left.emplace_back("F.a" + std::to_string(i) + ".0.forward", "[1]");
     right.emplace_back("F.b" + std::to_string(i) + ".0.forward", "[1]");
   }
-  MatchOptions options;
+  RowMatchOptions options;
   options.rule = PairRule::kFuzzy;
   EXPECT_EQ(MatchRows(Make("n", left), Make("b", right), options).size(), left.size());
 }

@@ -50,12 +50,13 @@ class MsprobeRun : public testing::Test {
     Write(settings_.bench_path, bench);
   }
 
-  Result<RunOutcome> Run() {
+  Result<CompareOutcome> Run() {
     log_.clear();
-    return RunCompare(settings_, [&](LogLevel level, std::string_view text) {
+    settings_.hooks.on_log = [&](LogLevel level, std::string_view text) {
       const std::lock_guard lock(mutex_);
       log_ += std::to_string(static_cast<int>(level)) + ' ' + std::string(text) + '\n';
-    });
+    };
+    return RunCompare(settings_);
   }
   static std::string Content(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
@@ -101,7 +102,7 @@ TEST_F(MsprobeRun, RanksInParallelWriteWhatRanksInTurnWrite) {
     const auto outcome = Run();
     ASSERT_TRUE(outcome) << log_;
     ASSERT_EQ(outcome->ranks.size(), 5u);
-    EXPECT_EQ(outcome->ranks[4].num_rows - outcome->ranks[4].num_matched, 8u);
+    EXPECT_EQ(outcome->ranks[4].num_only_target(), 8u);
     // "… will be deleted." comes with the second run.
     for (int rank = 0; rank < 5; ++rank) {
       const std::string result =
@@ -123,8 +124,8 @@ TEST_F(MsprobeRun, OneBadRecordCostsItsRowsOnly) {
   EXPECT_NE(csv.find("This record cannot be read"), std::string::npos);
   EXPECT_NE(csv.find("Functional.gelu.0.forward.output.0,Functional.gelu.0.forward.output.0"),
             std::string::npos);
-  EXPECT_EQ(outcome->ranks[0].num_bad_records, 1u);
-  EXPECT_EQ(ExitStatus(*outcome), 2);  // no difference is known, only that something could not be read
+  EXPECT_EQ(outcome->ranks[0].num_errors, 1u);
+  EXPECT_EQ(outcome->status, 2);  // no difference is known, only that something could not be read
 }
 
 TEST_F(MsprobeRun, ColouredTablesComplainOfFormulasAndWriteThemAsTexts) {
@@ -164,7 +165,7 @@ TEST_F(MsprobeRun, SaysHowManyMatchedAndHow) {
   EXPECT_NE(log_.find("4 of 6 NPU rows matched by exact name (66.7 %), 2 did not"), std::string::npos)
       << log_;
   EXPECT_NE(log_.find("0 of 4 bench rows have no partner"), std::string::npos) << log_;
-  EXPECT_EQ(ExitStatus(*outcome), 0);
+  EXPECT_EQ(outcome->status, 0);
   EXPECT_NE(ResultText("summary.json").find("\"coverage_percent\": 66.67"), std::string::npos);
 }
 
@@ -172,7 +173,7 @@ TEST_F(MsprobeRun, CannotJudgeWithoutASinglePair) {
   WriteFiles(Data(1, 1), R"("Other.x.0.forward":{"output":[null]})");
   const auto outcome = Run();
   ASSERT_TRUE(outcome);
-  EXPECT_EQ(ExitStatus(*outcome), 2);
+  EXPECT_EQ(outcome->status, 2);
 }
 
 TEST_F(MsprobeRun, NamesTheFirstDivergence) {
@@ -180,8 +181,8 @@ TEST_F(MsprobeRun, NamesTheFirstDivergence) {
   const auto outcome = Run();
   ASSERT_TRUE(outcome);
   ASSERT_TRUE(outcome->ranks[0].first_divergence);
-  EXPECT_EQ(outcome->ranks[0].first_divergence->api, "Functional.relu.1.forward");
-  const std::string text = VerdictText(*outcome, settings_);
+  EXPECT_EQ(outcome->ranks[0].first_divergence->record, "Functional.relu.1.forward");
+  const std::string text = outcome->text;
   EXPECT_NE(text.find("first divergence: Functional.relu.1.forward (data row 2)"), std::string::npos) << text;
   EXPECT_NE(text.find("next: "), std::string::npos);
 }
@@ -198,10 +199,10 @@ TEST_F(MsprobeRun, IsNotSureAboutADumpThatEndsInTheMiddle) {
   fs::resize_file(settings_.npu_path, fs::file_size(settings_.npu_path) * 2 / 3);
   const auto outcome = Run();
   ASSERT_TRUE(outcome) << log_;
-  EXPECT_EQ(ExitStatus(*outcome), 2);
-  EXPECT_NE(VerdictText(*outcome, settings_).find("ends in the middle"), std::string::npos);
+  EXPECT_EQ(outcome->status, 2);
+  EXPECT_NE(outcome->text.find("ends in the middle"), std::string::npos);
   EXPECT_NE(ResultText("summary.json").find("\"torn\": true"), std::string::npos);
-  settings_.whole_files_only = true;  // as msprobe
+  settings_.as_msprobe = true;  // as msprobe
   EXPECT_FALSE(Run());
   EXPECT_NE(log_.find("load json file \"dump.json\" failed."), std::string::npos) << log_;
 }
@@ -215,7 +216,7 @@ TEST_F(MsprobeRun, CountsARankWithoutItsFileAsSkipped) {
   const auto outcome = Run();
   ASSERT_TRUE(outcome) << log_;
   EXPECT_EQ(outcome->num_skipped_ranks, 1u);
-  EXPECT_EQ(ExitStatus(*outcome), 2);
+  EXPECT_EQ(outcome->status, 2);
 }
 
 TEST_F(MsprobeRun, AnOutputOfAnotherShapeIsADivergence) {
@@ -227,9 +228,8 @@ TEST_F(MsprobeRun, AnOutputOfAnotherShapeIsADivergence) {
     const auto outcome = Run();
     ASSERT_TRUE(outcome) << log_;
     ASSERT_TRUE(outcome->ranks[0].first_divergence);
-    EXPECT_EQ(outcome->ranks[0].first_divergence->api, "Functional.relu.1.forward");
-    EXPECT_NE(VerdictText(*outcome, settings_).find("next: dump Functional.relu.1.forward"),
-              std::string::npos);
+    EXPECT_EQ(outcome->ranks[0].first_divergence->record, "Functional.relu.1.forward");
+    EXPECT_NE(outcome->text.find("next: dump Functional.relu.1.forward"), std::string::npos);
   }
 }
 
@@ -240,7 +240,7 @@ TEST_F(MsprobeRun, ShowsNoControlCharactersOfNames) {
   WriteFiles(renamed(Data(1, 9)), renamed(Data(1, 1)));
   const auto outcome = Run();
   ASSERT_TRUE(outcome) << log_;
-  const std::string text = VerdictText(*outcome, settings_);
+  const std::string text = outcome->text;
   EXPECT_NE(text.find("next: dump Torch"), std::string::npos) << text;
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
@@ -248,7 +248,7 @@ TEST_F(MsprobeRun, ShowsNoControlCharactersOfNames) {
 TEST_F(MsprobeRun, StopsWhenAsked) {
   WriteFiles(Data(3000, 1), Data(3000, 1));
   std::stop_source stop;
-  settings_.stop = stop.get_token();
+  settings_.hooks.stop = stop.get_token();
   stop.request_stop();
   const auto outcome = Run();
   ASSERT_FALSE(outcome);
@@ -286,15 +286,15 @@ TEST_F(MsprobeRun, TellsWhichArgumentDiffersAndTakesAFolderThatIsADump) {
   };
   Write(settings_.npu_path / "dump.json", record("0.1", 3));
   Write(settings_.bench_path / "dump.json", record("1e-05", 1));
-  const Result<RunOutcome> outcome = Run();
+  const Result<CompareOutcome> outcome = Run();
   ASSERT_TRUE(outcome);
   ASSERT_EQ(outcome->ranks.size(), 1u);
   const Divergence& found = outcome->ranks[0].first_divergence.value();
   ASSERT_EQ(found.arguments.size(), 1u);
   EXPECT_EQ(found.arguments[0].name, "Functional.norm.0.forward.input.1");
-  EXPECT_EQ(found.arguments[0].npu, "0.1");
-  EXPECT_EQ(found.arguments[0].bench, "1e-05");
-  EXPECT_NE(VerdictText(*outcome, settings_).find("differs: 0.1 / 1e-05"), std::string::npos);
+  EXPECT_EQ(found.arguments[0].target, "0.1");
+  EXPECT_EQ(found.arguments[0].golden, "1e-05");
+  EXPECT_NE(outcome->text.find("differs: 0.1 / 1e-05"), std::string::npos);
 }
 
 }  // namespace

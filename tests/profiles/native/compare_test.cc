@@ -1,4 +1,4 @@
-#include "vernier/compare.h"
+#include "profiles/native/native.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "format/npy.h"
 #include "temporary_folder.h"
 
-namespace vernier {
+namespace vernier::native {
 namespace {
 
 using testing::ElementsAre;
@@ -22,16 +22,18 @@ class CompareTest : public testing::Test {
     const Shape shape = {static_cast<std::int64_t>(values.size())};
     ASSERT_TRUE(WriteNpy(folder_.path() / name, BorrowTensor(Dtype::kF32, shape, values.data())));
   }
-  Result<CompareSummary> Compare(const std::string& target, const std::string& golden,
-                                 const BatchHooks& hooks = {}) {
-    const Result<Dump> a = Dump::Open(folder_.path() / target), b = Dump::Open(folder_.path() / golden);
-    const Result<Pairing> pairing = PairDumps(*a, *b, {});
-    num_bytes_ = NumBytes(*a, *b, *pairing);
-    const auto add = [this](const CompareRow& row) {
-      const std::vector<Cell> cells = CompareCells(row);
-      rows_.push_back(std::get<std::string>(cells[0]) + " " + std::string(Name(row.verdict.status)));
+  Result<CompareOutcome> Compare(const std::string& target, const std::string& golden,
+                                 CompareHooks hooks = {}) {
+    CompareRequest request;
+    request.target = folder_.path() / target;
+    request.golden = folder_.path() / golden;
+    hooks.on_rows = [this](const std::string&, std::span<const std::string>, const RowBlock& rows,
+                           std::span<const Status> statuses) {
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        rows_.push_back(std::string(rows.row(i)[0].text) + " " + std::string(Name(statuses[i])));
     };
-    return CompareDumps(*a, *b, *pairing, {}, add, hooks);
+    hooks.on_progress = [this](const CompareProgress& progress) { num_bytes_ = progress.num_bytes; };
+    return native::Compare(request, hooks);
   }
 
   TemporaryFolder folder_;
@@ -46,27 +48,27 @@ TEST_F(CompareTest, GivesARowForEachTensorOfEitherSide) {
   Put("g/a.npy", {1, 2});
   Put("g/c.npy", {1, 2, 4});
   Put("g/d.npy", {1});
-  const Result<CompareSummary> summary = Compare("t", "g");
-  ASSERT_TRUE(summary);
+  const Result<CompareOutcome> outcome = Compare("t", "g");
+  ASSERT_TRUE(outcome);
   EXPECT_THAT(rows_, ElementsAre("a pass", "b unmatched", "c fail", "d unmatched"));
   EXPECT_EQ(
-      summary->Text(),
+      SummaryText(outcome->ranks[0]),
       "compared 2 of 3 target / 3 golden tensors (exact 2); 1 only in target, 1 only in golden; 1 failed");
-  EXPECT_EQ(summary->verdict(), Status::kFail);
+  EXPECT_EQ(outcome->status, 1);
   EXPECT_EQ(num_bytes_, 40u);
 }
 
 TEST_F(CompareTest, PairsTwoFilesOfOneTensorWhateverTheirNames) {
   Put("x.npy", {1, 2});
   Put("y.npy", {1, 2});
-  EXPECT_EQ(Compare("x.npy", "y.npy")->verdict(), Status::kPass);
+  EXPECT_EQ(Compare("x.npy", "y.npy")->status, 0);
   EXPECT_THAT(rows_, ElementsAre("x pass"));
 }
 
 TEST_F(CompareTest, DoesNotDoSoForFolders) {
   Put("t/x.npy", {1});
   Put("g/y.npy", {1});
-  EXPECT_EQ(Compare("t", "g")->verdict(), Status::kError);
+  EXPECT_EQ(Compare("t", "g")->status, 2);
   EXPECT_THAT(rows_, ElementsAre("x unmatched", "y unmatched"));
 }
 
@@ -75,28 +77,31 @@ TEST_F(CompareTest, StopsWhenAsked) {
   Put("g/a.npy", {1});
   std::stop_source source;
   source.request_stop();
-  BatchHooks hooks;
+  CompareHooks hooks;
   hooks.stop = source.get_token();
-  const Result<CompareSummary> summary = Compare("t", "g", hooks);
-  ASSERT_FALSE(summary);
-  EXPECT_EQ(summary.error().code, ErrorCode::kCancelled);
+  const Result<CompareOutcome> outcome = Compare("t", "g", hooks);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::kCancelled);
 }
 
-TEST(CompareSummary, FailsClosed) {
-  CompareSummary summary;
-  EXPECT_EQ(summary.verdict(), Status::kError) << "nothing was compared";
-  summary.num_passed = 1;
-  EXPECT_EQ(summary.verdict(), Status::kPass);
-  summary.num_errors = 1;
-  EXPECT_EQ(summary.verdict(), Status::kError);
-  EXPECT_THAT(summary.Text(), testing::HasSubstr("1 could not be judged"));
-  summary.num_failed = 1;
-  EXPECT_EQ(summary.verdict(), Status::kFail);
+TEST_F(CompareTest, FailsClosed) {
+  Put("t/a.npy", {1});
+  Put("g/a.npy", {1});
+  EXPECT_EQ(Compare("t", "g")->status, 0);
+  Put("t/b.npy", {1});
+  Put("g/b.npy", {1});
+  std::filesystem::resize_file(folder_.path() / "t/b.npy", 20);
+  const Result<CompareOutcome> damaged = Compare("t", "g");
+  EXPECT_EQ(damaged->status, 2) << "one could not be judged";
+  EXPECT_THAT(damaged->text, testing::HasSubstr("1 could not be judged"));
+  Put("t/c.npy", {1});
+  Put("g/c.npy", {2});
+  EXPECT_EQ(Compare("t", "g")->status, 1);
 }
 
 TEST(CompareColumns, HaveKeysOfTheirOwnAndAValueForEveryKindOfRow) {
   std::map<std::string_view, int> seen;
-  for (const CompareColumn& column : CompareColumns()) {
+  for (const Column& column : Columns()) {
     EXPECT_EQ(++seen[column.key], 1) << column.key;
     EXPECT_FALSE(column.help.empty());
   }
@@ -107,9 +112,12 @@ TEST(CompareColumns, HaveKeysOfTheirOwnAndAValueForEveryKindOfRow) {
   only_golden.golden = pair.target = pair.golden = &info;
   pair.matched = MatchRule::kFuzzy;
   pair.measures = &measures;
-  for (const CompareRow* row : {&only_golden, &pair})
-    EXPECT_EQ(CompareCells(*row).size(), CompareColumns().size());
+  TextArena arena;
+  for (const Column& column : Columns()) {
+    EXPECT_NO_THROW(column.value(only_golden, arena));
+    EXPECT_NO_THROW(column.value(pair, arena));
+  }
 }
 
 }  // namespace
-}  // namespace vernier
+}  // namespace vernier::native

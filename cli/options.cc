@@ -1,4 +1,4 @@
-#include "cli/msprobe_options.h"
+#include "cli/options.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 namespace vernier {
 namespace {
 
-const MsprobeOption* FindOption(std::string_view word, std::span<const MsprobeOption> options) {
-  for (const MsprobeOption& option : options) {
+const Option* FindOption(std::string_view word, std::span<const Option> options) {
+  for (const Option& option : options) {
     if (word == option.name || word == option.short_name) return &option;
   }
   // argparse takes an unambiguous beginning of a long name.
-  const MsprobeOption* found = nullptr;
+  const Option* found = nullptr;
   if (!word.starts_with("--") || word.size() < 3) return nullptr;
-  for (const MsprobeOption& option : options) {
+  for (const Option& option : options) {
     if (!option.name.starts_with(word)) continue;
     if (found != nullptr) return nullptr;
     found = &option;
@@ -24,7 +24,7 @@ const MsprobeOption* FindOption(std::string_view word, std::span<const MsprobeOp
 
 bool LooksLikeOption(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
 
-std::string NamesOf(const MsprobeOption& option) {
+std::string NamesOf(const Option& option) {
   if (option.short_name.empty() || option.name.empty()) return std::string(option.key());
   return fmt::format("{}/{}", option.short_name, option.name);
 }
@@ -33,7 +33,7 @@ Error Mistake(std::string text) { return Error{ErrorCode::kBadArgument, "", std:
 
 }  // namespace
 
-Result<ParsedOptions> ParsedOptions::Parse(const Args& words, std::span<const MsprobeOption> options) {
+Result<ParsedOptions> ParsedOptions::Parse(const Args& words, std::span<const Option> options) {
   ParsedOptions parsed;
   std::string unknown;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -44,12 +44,12 @@ Result<ParsedOptions> ParsedOptions::Parse(const Args& words, std::span<const Ms
       attached = std::string(word.substr(equals + 1));
       word = word.substr(0, equals);
     }
-    const MsprobeOption* option = FindOption(word, options);
+    const Option* option = FindOption(word, options);
     if (option == nullptr) {
       unknown += ' ' + words[i];
       continue;
     }
-    std::string& value = parsed.given_[std::string(option->key())];
+    std::string& value = parsed.given_[std::string(option->key())].emplace_back();
     if (option->value == OptionValue::kNone) {
       if (attached)
         return Mistake(
@@ -65,7 +65,7 @@ Result<ParsedOptions> ParsedOptions::Parse(const Args& words, std::span<const Ms
     }
   }
   std::string missing;
-  for (const MsprobeOption& option : options) {
+  for (const Option& option : options) {
     if (option.required && !parsed.Has(option.key()))
       missing += (missing.empty() ? "" : ", ") + NamesOf(option);
   }
@@ -75,19 +75,24 @@ Result<ParsedOptions> ParsedOptions::Parse(const Args& words, std::span<const Ms
 }
 
 std::string ParsedOptions::Get(std::string_view key, std::string_view otherwise) const {
-  const auto found = given_.find(key);
-  return found == given_.end() || found->second.empty() ? std::string(otherwise) : found->second;
+  return Find(key).value_or(std::string(otherwise));
 }
 
 std::optional<std::string> ParsedOptions::Find(std::string_view key) const {
   const auto found = given_.find(key);
-  if (found == given_.end() || found->second.empty()) return std::nullopt;
-  return found->second;
+  if (found == given_.end() || found->second.back().empty()) return std::nullopt;
+  return found->second.back();
 }
 
-std::string OptionsHelp(std::span<const MsprobeOption> options) {
+const std::vector<std::string>& ParsedOptions::All(std::string_view key) const {
+  static const std::vector<std::string> none;
+  const auto found = given_.find(key);
+  return found == given_.end() ? none : found->second;
+}
+
+std::string OptionsHelp(std::span<const Option> options) {
   std::string text;
-  for (const MsprobeOption& option : options) {
+  for (const Option& option : options) {
     std::string names = option.short_name.empty() ? "" : std::string(option.short_name);
     if (!option.name.empty()) names += (names.empty() ? "" : ", ") + std::string(option.name);
     text += fmt::format("  {:<38}{}{}\n", names, option.required ? "required; " : "", option.help);

@@ -1,9 +1,7 @@
-#include <cmath>
-
 #include <fmt/format.h>
 
-#include "core/python_text.h"
-#include "profiles/msprobe/table.h"
+#include "core/json_writer.h"
+#include "profiles/msprobe/columns.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -14,8 +12,8 @@ struct MeasuredNumber {
   void (*append)(const PairMeasures& m, std::string& out);
 };
 // Counts are written as whole numbers.
-void Append(std::uint64_t number, std::string& out) { out += fmt::format_int(number).c_str(); }
-void Append(double number, std::string& out) { AppendJsonNumber(number, false, out); }
+void Append(std::uint64_t number, std::string& out) { AppendInteger(number, out); }
+void Append(double number, std::string& out) { AppendJsonFloat(number, out, JsonFloat::kQuotedWords); }
 template <auto kMember>
 void Member(const PairMeasures& m, std::string& out) {
   Append(m.*kMember, out);
@@ -53,44 +51,29 @@ constexpr MeasuredNumber kMeasuredNumbers[] = {
     {"bench_norm", Statistic<&PairMeasures::golden, &TensorStats::Norm>},
 };
 
-void AppendMeasured(const PairMeasures& m, std::string& out) {
-  out += ", \"measured\": {";
-  for (const MeasuredNumber& number : kMeasuredNumbers) {
-    out += fmt::format("\"{}\": ", number.key);
-    number.append(m, out);
-    out += ", ";
-  }
-  out += fmt::format("\"worst\": {{\"index\": {}, \"npu\": ", m.max_abs_diff_index);
-  AppendJsonNumber(m.max_abs_diff_target, false, out);
+// One element, with its value on both sides.
+void AppendElement(std::string_view key, std::uint64_t index, double npu, double bench, std::string& out) {
+  out += fmt::format(", \"{}\": {{\"index\": {}, \"npu\": ", key, index);
+  Append(npu, out);
   out += ", \"bench\": ";
-  AppendJsonNumber(m.max_abs_diff_golden, false, out);
-  out += '}';
-  if (m.num_special_mismatches() > 0) {
-    out += fmt::format(", \"special_mismatch\": {{\"index\": {}, \"npu\": ", m.first_special_mismatch);
-    AppendJsonNumber(m.special_mismatch_target, false, out);
-    out += ", \"bench\": ";
-    AppendJsonNumber(m.special_mismatch_golden, false, out);
-    out += '}';
-  }
+  Append(bench, out);
   out += '}';
 }
 
 }  // namespace
 
-void AppendJsonRow(std::span<const Column> columns, const ResultRow& row, bool python, int indent,
-                   std::string& out) {
-  const std::string separator =
-      indent > 0 ? ",\n" + std::string(static_cast<std::size_t>(indent), ' ') : ", ";
-  out += '{';
-  if (indent > 0) out += separator.substr(1);
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (i > 0) out += separator;
-    AppendJsonText(columns[i].heading, out);
-    out += ": ";
-    AppendJsonValue(columns[i].cell(row), python, out);
+std::string MeasuredJson(const PairMeasures& m) {
+  std::string out = "{";
+  for (const MeasuredNumber& number : kMeasuredNumbers) {
+    out += fmt::format("{}\"{}\": ", out.size() == 1 ? "" : ", ", number.key);
+    number.append(m, out);
   }
-  if (!python && row.measures != nullptr) AppendMeasured(*row.measures, out);
-  if (indent == 0) out += '}';
+  AppendElement("worst", m.max_abs_diff_index, m.max_abs_diff_target, m.max_abs_diff_golden, out);
+  if (m.num_special_mismatches() > 0) {
+    AppendElement("special_mismatch", m.first_special_mismatch, m.special_mismatch_target,
+                  m.special_mismatch_golden, out);
+  }
+  return out + '}';
 }
 
 }  // namespace vernier::msprobe

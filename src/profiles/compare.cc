@@ -1,0 +1,111 @@
+// The table of families, and the one call that compares whatever they hold.
+#include "vernier/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iterator>
+
+#include "core/text.h"
+#include "profiles/msprobe/family.h"
+#include "profiles/native/native.h"
+
+namespace vernier {
+namespace {
+
+std::vector<FamilyColumn> NativeColumns() {
+  std::vector<FamilyColumn> columns;
+  for (const native::Column& column : native::Columns())
+    columns.push_back({std::string(column.key), std::string(column.help)});
+  return columns;
+}
+
+Result<std::vector<CompareRequest>> Whole(const CompareRequest& request) { return std::vector{request}; }
+
+struct FamilyRow {
+  Family family;
+  bool (*recognises)(const std::string& path);
+  Result<CompareOutcome> (*compare)(const CompareRequest& request, const CompareHooks& hooks);
+  Result<std::vector<CompareRequest>> (*split)(const CompareRequest& request);
+};
+
+// The first that recognises a path has it; what can be opened as tensors at all comes last.
+constexpr FamilyRow kFamilies[] = {
+    {{"msprobe", "a recording (dump.json)", msprobe::ColumnsHelp, msprobe::Options, msprobe::List},
+     msprobe::Recognises,
+     msprobe::Compare,
+     msprobe::SplitByRank},
+    {{"native", "tensors (files, checkpoints, folders of them)", NativeColumns,
+      [] { return std::span<const FamilyOption>(); }, nullptr},
+     native::Recognises,
+     native::Compare,
+     Whole},
+};
+
+const FamilyRow* Recognised(const std::string& path) {
+  const auto* row = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                 [&](const FamilyRow& known) { return known.recognises(path); });
+  return row == std::end(kFamilies) ? nullptr : row;
+}
+
+const FamilyRow& Native() { return *(std::end(kFamilies) - 1); }
+
+Result<const FamilyRow*> RowFor(const CompareRequest& request) {
+  if (!request.family.empty()) {
+    std::vector<std::string_view> names;
+    for (const FamilyRow& row : kFamilies) names.push_back(row.family.name);
+    VN_ASSIGN_OR_RETURN(const std::size_t chosen, Choose("--family", request.family, names));
+    return &kFamilies[chosen];
+  }
+  // Only families that can be told at a glance are asked; what is none of theirs is opened as tensors, once.
+  const auto is_of = [](const FamilyRow& row, const std::string& path) {
+    return &row != &Native() && row.recognises(path);
+  };
+  for (const FamilyRow& row : kFamilies) {
+    const bool target = is_of(row, request.target), golden = is_of(row, request.golden);
+    if (target && golden) return &row;
+    if (!target && !golden) continue;
+    std::error_code ignored;
+    for (const std::string& path : {request.target, request.golden}) {
+      if (!std::filesystem::exists(path, ignored)) return Error{ErrorCode::kNotFound, path, ""};
+    }
+    const auto says = [&](bool known, const std::string& path) {
+      const FamilyRow* other = known ? &row : Recognised(path);
+      return path + " is " + std::string(other ? other->family.says : "nothing that can be compared");
+    };
+    return Error{ErrorCode::kBadArgument, "",
+                 says(target, request.target) + ", but " + says(golden, request.golden)};
+  }
+  return &Native();
+}
+
+constexpr auto kFamilyList = [] {
+  std::array<Family, std::size(kFamilies)> families{};
+  for (std::size_t i = 0; i < std::size(kFamilies); ++i) families[i] = kFamilies[i].family;
+  return families;
+}();
+
+}  // namespace
+
+std::span<const Family> Families() { return kFamilyList; }
+
+const Family* FamilyOf(const std::string& path) {
+  const FamilyRow* row = Recognised(path);
+  return row ? &row->family : nullptr;
+}
+
+Result<CompareOutcome> CompareRecordings(const CompareRequest& request, const CompareHooks& hooks) {
+  VN_ASSIGN_OR_RETURN(const FamilyRow* row, RowFor(request));
+  VN_ASSIGN_OR_RETURN(CompareOutcome outcome, row->compare(request, hooks));
+  outcome.family = row->family.name;
+  return outcome;
+}
+
+Result<std::vector<CompareRequest>> SplitByRank(const CompareRequest& request) {
+  VN_ASSIGN_OR_RETURN(const FamilyRow* row, RowFor(request));
+  VN_ASSIGN_OR_RETURN(std::vector<CompareRequest> requests, row->split(request));
+  for (CompareRequest& one : requests) one.family = row->family.name;
+  return requests;
+}
+
+}  // namespace vernier

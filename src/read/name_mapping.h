@@ -1,0 +1,18 @@
+// A file that says which name of the golden stands against which name of the target.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "vernier/result.h"
+
+namespace vernier {
+
+using NameMapping = std::vector<std::pair<std::string, std::string>>;  // target -> golden, in file order
+
+// YAML: one object of names. kBadHeader: it cannot be read as YAML; kBadShape: it is something else.
+Result<NameMapping> ReadNameMapping(const std::filesystem::path& path);
+
+}  // namespace vernier

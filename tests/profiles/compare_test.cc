@@ -1,0 +1,217 @@
+#include "vernier/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "format/npy.h"
+#include "temporary_folder.h"
+
+namespace vernier {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class CompareRecordingsTest : public testing::Test {
+ protected:
+  fs::path Path(const std::string& name) const { return folder_.path() / name; }
+
+  // A recording of one record with the given prefix, its output scaled.
+  void Record(const std::string& folder, double scale,
+              const std::string& name = "Functional.relu.0.forward") {
+    fs::create_directories(Path(folder));
+    const auto tensor = [](double max) {
+      return R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[2],"Max":)" + std::to_string(max) +
+             R"(,"Min":0.5,"Mean":0.5,"Norm":)" + std::to_string(max) + R"(,"requires_grad":false})";
+    };
+    std::ofstream(Path(folder) / "dump.json")
+        << R"({"task":"statistics","level":"L1","framework":"pytorch","data":{")" << name
+        << R"(":{"input_args":[)" << tensor(1) << R"(],"input_kwargs":{},"output":[)" << tensor(scale)
+        << "]}}}";
+  }
+  void Tensor(const std::string& name, float value) {
+    fs::create_directories(Path(name).parent_path());
+    ASSERT_TRUE(WriteNpy(Path(name), BorrowTensor(Dtype::kF32, {1}, &value)));
+  }
+  CompareRequest Request(const std::string& target, const std::string& golden) const {
+    CompareRequest request;
+    request.target = Path(target);
+    request.golden = Path(golden);
+    return request;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(CompareRecordingsTest, TellsTheFamilyByContentAtEveryLevelOfADump) {
+  Record("a/step0/rank0", 1);
+  Record("b/step0/rank0", 1);
+  for (const char* level : {"", "/step0", "/step0/rank0", "/step0/rank0/dump.json"}) {
+    const auto outcome = CompareRecordings(Request("a" + std::string(level), "b" + std::string(level)));
+    ASSERT_TRUE(outcome) << level << ": " << outcome.error().Message();
+    EXPECT_EQ(outcome->family, "msprobe");
+    EXPECT_EQ(outcome->status, 0) << level;
+    EXPECT_EQ(outcome->ranks[0].num_matched, 2u);
+    EXPECT_TRUE(outcome->written.empty()) << "no file was asked for";
+  }
+  const auto mixed_levels = CompareRecordings(Request("a/step0/rank0", "b/step0/rank0/dump.json"));
+  ASSERT_TRUE(mixed_levels) << mixed_levels.error().Message();
+  Tensor("t/x.npy", 1);
+  Tensor("g/x.npy", 1);
+  EXPECT_EQ(CompareRecordings(Request("t", "g"))->family, "native");
+  EXPECT_EQ(CompareRecordings(Request("t/x.npy", "g/x.npy"))->family, "native");
+}
+
+TEST_F(CompareRecordingsTest, SaysWhatEachSideOfAMixedPairIs) {
+  Record("a", 1);
+  Tensor("t/x.npy", 1);
+  const auto outcome = CompareRecordings(Request("a", "t"));
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.error().detail, HasSubstr("a is a recording (dump.json), but"));
+  EXPECT_THAT(outcome.error().detail, HasSubstr("t is tensors (files"));
+  const auto missing = CompareRecordings(Request("a", "nowhere"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(CompareRecordingsTest, RecordingsTakeTheOptionsOfAllFamilies) {
+  Record("a", 3, "Functional.gelu.0.forward");
+  Record("b", 1, "Functional.relu.0.forward");
+  EXPECT_EQ(CompareRecordings(Request("a", "b"))->status, 2) << "nothing matched";
+  CompareRequest request = Request("a", "b");
+  request.renames = {{"gelu", "relu"}};
+  EXPECT_EQ(CompareRecordings(request)->status, 1);
+  request = Request("a", "b");
+  request.match = MatchMode::kPosition;
+  request.outputs = {Path("r.csv")};
+  request.only = {"failed"};
+  request.top = 5;
+  const auto outcome = CompareRecordings(request);
+  ASSERT_TRUE(outcome) << outcome.error().Message();
+  EXPECT_EQ(outcome->ranks[0].num_matched_by[0].first, "position");
+  EXPECT_THAT(outcome->written, ElementsAre(Path("r.csv").string()));
+  EXPECT_THAT(outcome->text, HasSubstr("Functional.gelu.0.forward.output.0"));
+  std::ifstream csv(Path("r.csv"));
+  std::string line;
+  int num_lines = 0;
+  while (std::getline(csv, line)) ++num_lines;
+  EXPECT_EQ(num_lines, 2) << "the heading and the row that fails";
+  std::ofstream(Path("map.yaml"))
+      << "Functional.gelu.0.forward.output.0: Functional.relu.0.forward.output.0\n";
+  request = Request("a", "b");
+  request.mapping = Path("map.yaml");
+  EXPECT_EQ(CompareRecordings(request)->ranks[0].num_matched, 1u);
+  request = Request("a", "b");
+  request.strict = true;
+  EXPECT_EQ(CompareRecordings(request)->status, 1) << "rows without a partner count";
+  request = Request("a", "b");
+  request.rtol = 1;
+  EXPECT_THAT(CompareRecordings(request).error().detail, HasSubstr("--rules"));
+}
+
+TEST_F(CompareRecordingsTest, AFolderGetsAReportOfEachRankAndAFileOnlyOne) {
+  for (const char* rank : {"rank0", "rank1"}) {
+    Record("a/step3/" + std::string(rank), 2);
+    Record("b/step3/" + std::string(rank), 1);
+  }
+  CompareRequest request = Request("a", "b");
+  request.outputs = {Path("out").string() + "/"};
+  const auto outcome = CompareRecordings(request);
+  ASSERT_TRUE(outcome) << outcome.error().Message();
+  EXPECT_THAT(outcome->ranks, SizeIs(2));
+  EXPECT_EQ(outcome->ranks[1].rank, "step3/rank1");
+  EXPECT_THAT(outcome->written, SizeIs(3)) << "two tables and the summary";
+  EXPECT_TRUE(fs::exists(Path("out/step3")));
+  request.outputs = {Path("one.csv")};
+  EXPECT_FALSE(CompareRecordings(request));
+}
+
+TEST_F(CompareRecordingsTest, RanksCanBeComparedOneByOne) {
+  for (const char* rank : {"rank0", "rank1"}) {
+    Record("a/" + std::string(rank), 2);
+    Record("b/" + std::string(rank), 1);
+  }
+  const auto requests = SplitByRank(Request("a", "b"));
+  ASSERT_TRUE(requests) << requests.error().Message();
+  ASSERT_THAT(*requests, SizeIs(2));
+  for (const CompareRequest& request : *requests) {
+    const auto carried = CompareRequestFromJson(ToJson(request));
+    ASSERT_TRUE(carried) << carried.error().Message();
+    const auto outcome = CompareRecordings(*carried);
+    ASSERT_TRUE(outcome);
+    EXPECT_THAT(outcome->ranks, SizeIs(1));
+    EXPECT_EQ(outcome->status, 1);
+  }
+}
+
+TEST_F(CompareRecordingsTest, ManyMayRunAtOnce) {
+  Record("a", 2);
+  Record("b", 1);
+  std::vector<int> statuses(8);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < statuses.size(); ++i) {
+      threads.emplace_back([&, i] {
+        CompareRequest request = Request("a", "b");
+        request.outputs = {Path("out" + std::to_string(i)).string() + "/"};
+        const auto outcome = CompareRecordings(request);
+        statuses[i] = outcome ? outcome->status : -1;
+      });
+    }
+  }
+  EXPECT_THAT(statuses, testing::Each(1));
+}
+
+TEST(CompareJson, CarriesEveryMember) {
+  CompareRequest request;
+  request.target = "a \"b\"\n\xff";
+  request.golden = "é";
+  request.family = "native";
+  request.match = MatchMode::kFuzzy;
+  request.renames = {{"x", "y"}, {"1", ""}};
+  request.rtol = 0.1;
+  request.strict = true;
+  request.outputs = {"r.csv", "-"};
+  request.only = {"failed"};
+  request.top = 7;
+  request.options = {{"generation", "classic"}};
+  request.num_threads = 3;
+  const auto read = CompareRequestFromJson(ToJson(request));
+  ASSERT_TRUE(read) << read.error().Message();
+  EXPECT_EQ(ToJson(*read), ToJson(request));
+  EXPECT_EQ(read->target, request.target);
+  EXPECT_EQ(read->renames, request.renames);
+
+  CompareOutcome outcome;
+  outcome.family = "msprobe";
+  outcome.status = 1;
+  outcome.written = {"x"};
+  RankOutcome& rank = outcome.ranks.emplace_back();
+  rank.rank = "rank0";
+  rank.num_matched_by = {{"exact name", 4}};
+  rank.num_matched = 4;
+  rank.first_divergence.emplace().record = "F.relu.0.forward";
+  rank.first_divergence->evidence.push_back({"n", "output", HUGE_VAL, "1", "2"});
+  rank.first_divergence->arguments.push_back({"eps", "1", "2"});
+  rank.growth.push_back({"r", 1e-9, 0.5});
+  const auto carried = CompareOutcomeFromJson(ToJson(outcome));
+  ASSERT_TRUE(carried) << carried.error().Message();
+  EXPECT_EQ(ToJson(*carried), ToJson(outcome));
+  EXPECT_EQ(carried->ranks[0].first_divergence->evidence[0].error, HUGE_VAL);
+}
+
+TEST(CompareJson, NamesWhatItCannotRead) {
+  EXPECT_EQ(CompareRequestFromJson(R"({"targt": "x"})").error().where, "request.targt");
+  EXPECT_EQ(CompareRequestFromJson(R"({"match": "telepathy"})").error().where, "request.match");
+  EXPECT_FALSE(CompareRequestFromJson(R"({"threads": -1})"));
+  EXPECT_FALSE(CompareRequestFromJson("{}x"));
+  EXPECT_FALSE(CompareRequestFromJson("[1]"));
+}
+
+}  // namespace
+}  // namespace vernier
