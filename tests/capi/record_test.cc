@@ -54,6 +54,21 @@ TEST_F(RecorderCalls, TakeParents) {
   EXPECT_EQ(text, "{\n \"a\": null,\n \"b\\\"\": \"a\"\n}");
 }
 
+TEST_F(RecorderCalls, TakeIdentitiesAndTheStateOfTheStep) {
+  Open(R"({"identity":true})");
+  const std::string state = R"({"rng":{"seed":7}})";
+  EXPECT_EQ(VnRecorderState(recorder_, state.data(), state.size()), VN_OK);
+  EXPECT_EQ(VnRecorderState(recorder_, "[]", 2), VN_FAILED);
+  std::vector<int64_t> words = Words(VN_TENSOR_PLACED | VN_TENSOR_PARAMETER);
+  words[1] = 3;        // storage
+  words.push_back(5);  // offset
+  ASSERT_EQ(Put("a", "{\"output\":[\x01]}", words, VN_PUT_FINISH | VN_PUT_REPEATED), VN_OK);
+  ASSERT_EQ(VnRecorderEnd(recorder_), VN_OK);
+  std::ifstream file(folder_.path() / "rank0" / "identity.jsonl");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(text.ends_with(state + "\n[\"a\",{\"output\":[[3,0,1,5]]},true]\n")) << text;
+}
+
 TEST(DtypeCode, KnowsOurNames) {
   EXPECT_GE(VnDtypeCode("float32"), 0);
   EXPECT_EQ(VnDtypeCode("float32"), VnDtypeCode("torch.float32"));
