@@ -86,6 +86,7 @@ struct RankOutcome {
   std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
   bool torn = false;                   // a recording ends in the middle: what follows is not known
   std::optional<Divergence> first_divergence;
+  double growth_factor = 0;  // by how much an error grows in one record to be counted here
   std::uint64_t num_growth = 0;
   std::vector<Growth> growth;  // the first of them, in execution order
 

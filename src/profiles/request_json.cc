@@ -49,7 +49,8 @@ void Members(Io& io, RankOutcome& r) {
   io("num_matched", r.num_matched), io("num_only_golden", r.num_only_golden);
   io("num_measured", r.num_measured), io("num_passed", r.num_passed), io("num_failed", r.num_failed);
   io("num_errors", r.num_errors), io("num_not_measured", r.num_not_measured), io("torn", r.torn);
-  io("first_divergence", r.first_divergence), io("num_growth", r.num_growth), io("growth", r.growth);
+  io("first_divergence", r.first_divergence), io("growth_factor", r.growth_factor),
+      io("num_growth", r.num_growth), io("growth", r.growth);
 }
 template <class Io>
 void Members(Io& io, CompareOutcome& o) {

@@ -121,24 +121,10 @@ Cell ShownValue(std::string_view text, std::size_t at, TextArena& arena) {
   }
 }
 
-std::string_view ClassText(JsonKind kind) {
-  switch (kind) {
-    case JsonKind::kBool:
-      return "<class 'bool'>";
-    case JsonKind::kInt:
-      return "<class 'int'>";
-    case JsonKind::kFloat:
-      return "<class 'float'>";
-    case JsonKind::kString:
-      return "<class 'str'>";
-    case JsonKind::kArray:
-      return "<class 'list'>";
-    case JsonKind::kObject:
-      return "<class 'dict'>";
-    default:
-      return "<class 'NoneType'>";
-  }
-}
+// What Python calls the type of a value; in the order of JsonKind.
+constexpr std::string_view kClassTexts[] = {"<class 'NoneType'>", "<class 'bool'>",    "<class 'int'>",
+                                            "<class 'float'>",    "<class 'str'>",     "<class 'list'>",
+                                            "<class 'dict'>",     "<class 'NoneType'>"};
 
 std::string_view Checksum(std::string_view value, TextArena& arena) {
   return arena.Keep(fmt::format("{:08x}", libdeflate_crc32(0, value.data(), value.size())));
@@ -302,6 +288,8 @@ class LeafReader {
 };
 
 }  // namespace
+
+std::string_view ClassText(JsonKind kind) { return kClassTexts[static_cast<std::size_t>(kind)]; }
 
 const Leaf& NoLeaf() {
   static const Leaf leaf = [] {

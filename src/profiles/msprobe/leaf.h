@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "core/json_cursor.h"
 #include "profiles/msprobe/dump.h"
 
 namespace vernier::msprobe {
@@ -13,6 +14,9 @@ namespace vernier::msprobe {
 Leaf ReadLeaf(std::string_view text, std::size_t at, std::string_view name, TextArena& arena);
 // The non-empty data_name of the value at `at`, or of the tensor that it wraps; empty when there is none.
 std::string_view DataNameAt(std::string_view text, std::size_t at, std::string& buffer);
+
+// "<class 'int'>": what Python calls the type of a value.
+std::string_view ClassText(JsonKind kind);
 
 inline constexpr std::string_view kP2pClass = "torch.distributed.P2POp";
 

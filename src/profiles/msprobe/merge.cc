@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
 #include <unordered_map>
 
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kConsistent = "Requires_grad Consistent";
-constexpr std::size_t kTimestampDigits = 14;
 
 struct Config {
   std::vector<std::string> apis, indexes;  // indexes empty: all of the mode
@@ -70,33 +70,12 @@ Outcome<Config> ReadConfig(const fs::path& path, Log& log) {
   return config;
 }
 
-// compare_result_rank<k>[-rank<k>]_<14 digits>; gives k, -1 for a single rank, nothing for another name.
-std::optional<int> RankOfName(std::string_view stem) {
-  constexpr std::string_view kPrefix = "compare_result_";
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (!stem.starts_with(kPrefix)) return std::nullopt;
-  stem.remove_prefix(kPrefix.size());
-  const std::size_t last = stem.rfind('_');
-  if (last == std::string_view::npos) return std::nullopt;
-  const std::string_view timestamp = stem.substr(last + 1);
-  std::string_view ranks = stem.substr(0, last);
-  if (timestamp.size() != kTimestampDigits || !std::all_of(timestamp.begin(), timestamp.end(), is_digit))
-    return std::nullopt;
-  std::optional<int> number;
-  for (int part = 0; part < 2 && !ranks.empty(); ++part) {
-    if (part == 1) {
-      if (ranks[0] != '-') return std::nullopt;
-      ranks.remove_prefix(1);
-    }
-    if (!ranks.starts_with("rank")) return std::nullopt;
-    ranks.remove_prefix(4);
-    std::size_t digits = 0;
-    while (digits < ranks.size() && is_digit(ranks[digits])) ++digits;
-    if (digits > 9) return std::nullopt;
-    if (!number) number = digits == 0 ? -1 : std::stoi(std::string(ranks.substr(0, digits)));
-    ranks.remove_prefix(digits);
-  }
-  return ranks.empty() ? number : std::nullopt;
+// The k of compare_result_rank<k>[-rank<k>]_<14 digits>; -1 for a single rank, nothing for another name.
+std::optional<int> RankOfName(const std::string& stem) {
+  static const std::regex form("compare_result_rank([0-9]{0,9})(-rank[0-9]{0,9})?_[0-9]{14}");
+  std::smatch found;
+  if (!std::regex_match(stem, found, form)) return std::nullopt;
+  return found[1].length() == 0 ? -1 : std::stoi(found[1]);
 }
 
 Outcome<std::vector<ResultFile>> FindResults(const fs::path& input, Log& log) {

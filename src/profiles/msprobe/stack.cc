@@ -5,28 +5,10 @@
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
 #include "core/python_text.h"
+#include "profiles/msprobe/leaf.h"
 
 namespace vernier::msprobe {
 namespace {
-
-std::string_view PythonTypeName(JsonKind kind) {
-  switch (kind) {
-    case JsonKind::kNull:
-      return "NoneType";
-    case JsonKind::kBool:
-      return "bool";
-    case JsonKind::kInt:
-      return "int";
-    case JsonKind::kFloat:
-      return "float";
-    case JsonKind::kString:
-      return "str";
-    case JsonKind::kObject:
-      return "dict";
-    default:
-      return "list";
-  }
-}
 
 // {"0": non-empty, …}: values are [record names, lines].
 bool IsGrouped(std::string_view text) {
@@ -114,7 +96,10 @@ std::string StackFile::Problem(std::string_view api) const {
   if (found == stack_at_.end()) return {};
   const JsonKind kind = JsonCursor(text_, found->second).Peek();
   if (kind != JsonKind::kArray) {
-    return fmt::format("Expected stack_info to be a list, but got {} for '{}'", PythonTypeName(kind), api);
+    constexpr std::size_t kBefore = 8, kAround = 10;  // "<class '", and with "'>"
+    const std::string_view type = ClassText(kind);
+    return fmt::format("Expected stack_info to be a list, but got {} for '{}'",
+                       type.substr(kBefore, type.size() - kAround), api);
   }
   for (const std::string& line : Lines(api)) {
     if (IsDangerous(line))

@@ -118,8 +118,9 @@ void SummaryBuilder::See(std::uint64_t first_row, std::span<const ResultRow> rec
   if (!has_output) return;
   if (inputs_agree && !outputs_agree && !summary_.first_divergence) Diverge(first_row, record);
   const double floor = rules_.Threshold("growth_floor");
+  summary_.growth_factor = rules_.Threshold("growth_factor");
   if (mode_ != Mode::kMd5 && output_error > floor &&
-      output_error > rules_.Threshold("growth_factor") * std::fmax(input_error, floor)) {
+      output_error > summary_.growth_factor * std::fmax(input_error, floor)) {
     ++summary_.num_growth;
     if (summary_.growth.size() < kMaxGrowth) {
       summary_.growth.push_back({std::string(record[0].api), input_error, output_error});

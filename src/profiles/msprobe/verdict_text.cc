@@ -33,7 +33,9 @@ void AppendRank(const RankOutcome& rank, std::string& text) {
     text += fmt::format("  {} matched rows could not be measured: a file is missing, damaged or different\n",
                         rank.num_not_measured);
   if (!rank.first_divergence) {
-    text += "  no record whose inputs agree and whose outputs do not\n";
+    text += rank.num_failed > 0     ? "  outputs differ, but no single call explains it\n"
+            : rank.num_matched == 0 ? "  no row has a partner: nothing was compared\n"
+                                    : "  what was compared agrees within tolerance\n";
     return;
   }
   const Divergence& found = *rank.first_divergence;
@@ -57,7 +59,8 @@ void AppendRank(const RankOutcome& rank, std::string& text) {
   if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
     text += fmt::format("    called from {:.160}\n", Printable(line));
   if (rank.num_growth > 0) {
-    text += fmt::format("  error grows more than 10 times in {} records:", rank.num_growth);
+    text += fmt::format("  error grows more than {:g} times in {} record{}:", rank.growth_factor,
+                        rank.num_growth, rank.num_growth == 1 ? "" : "s");
     for (std::size_t i = 0; i < std::min(rank.growth.size(), kShownGrowth); ++i) {
       text += fmt::format("{} {} ({} -> {})", i == 0 ? "" : ",", Printable(rank.growth[i].record),
                           ErrorText(rank.growth[i].input_error), ErrorText(rank.growth[i].output_error));
@@ -66,46 +69,67 @@ void AppendRank(const RankOutcome& rank, std::string& text) {
   }
 }
 
-void AppendMember(std::string_view key, std::string_view text, std::string& json) {
-  json += fmt::format("\"{}\": ", key);
+std::string Quoted(std::string_view text) {
+  std::string json;
   AppendJsonString(text, json, JsonText::kUtf8);
+  return json;
 }
 
-void AppendDivergence(const Divergence& found, std::string& json) {
-  json += "{";
-  AppendMember("record", found.record, json);
-  json += fmt::format(", \"row\": {}, ", found.row);
-  AppendMember("module", found.module, json);
-  json += ", ";
-  AppendMember("called_from", found.called_from, json);
-  json += ", ";
-  AppendMember("stack", found.stack, json);
-  json += ", \"different_arguments\": [";
-  for (std::size_t i = 0; i < found.arguments.size(); ++i) {
-    json += i == 0 ? "\n      {" : ",\n      {";
-    AppendMember("name", found.arguments[i].name, json);
-    json += ", ";
-    AppendMember("npu", found.arguments[i].target, json);
-    json += ", ";
-    AppendMember("bench", found.arguments[i].golden, json);
-    json += '}';
+std::string Number(double number) {
+  std::string json;
+  AppendJsonFloat(number, json, JsonFloat::kQuotedWords);
+  return json;
+}
+
+// A list with a line for each object, indented by `indent`.
+template <class T, class ObjectOf>
+std::string ListOf(const std::vector<T>& items, std::size_t indent, const ObjectOf& object_of) {
+  std::string json = "[";
+  for (const T& item : items) {
+    json += &item == items.data() ? "\n" : ",\n";
+    json.append(indent, ' ') += object_of(item);
   }
-  json += "], \"evidence\": [";
-  for (std::size_t i = 0; i < found.evidence.size(); ++i) {
-    const Evidence& evidence = found.evidence[i];
-    json += i == 0 ? "\n      {" : ",\n      {";
-    AppendMember("name", evidence.name, json);
-    json += ", ";
-    AppendMember("state", evidence.port, json);
-    json += ", \"error\": ";
-    AppendJsonFloat(evidence.error, json, JsonFloat::kQuotedWords);
-    json += ", ";
-    AppendMember("npu_max", evidence.target, json);
-    json += ", ";
-    AppendMember("bench_max", evidence.golden, json);
-    json += '}';
-  }
-  json += "]}";
+  return json + ']';
+}
+
+std::string JsonOf(const DifferentArgument& argument) {
+  return fmt::format(R"({{"name": {}, "npu": {}, "bench": {}}})", Quoted(argument.name),
+                     Quoted(argument.target), Quoted(argument.golden));
+}
+
+std::string JsonOf(const Evidence& evidence) {
+  return fmt::format(R"({{"name": {}, "state": {}, "error": {}, "npu_max": {}, "bench_max": {}}})",
+                     Quoted(evidence.name), Quoted(evidence.port), Number(evidence.error),
+                     Quoted(evidence.target), Quoted(evidence.golden));
+}
+
+std::string JsonOf(const Growth& growth) {
+  return fmt::format(R"({{"record": {}, "input_error": {}, "output_error": {}}})", Quoted(growth.record),
+                     Number(growth.input_error), Number(growth.output_error));
+}
+
+std::string JsonOf(const RankOutcome& rank);
+constexpr auto kJsonOf = [](const auto& item) { return JsonOf(item); };
+
+std::string JsonOf(const Divergence& found) {
+  return fmt::format(R"({{"record": {}, "row": {}, "module": {}, "called_from": {}, "stack": {}, )"
+                     R"("different_arguments": {}, "evidence": {}}})",
+                     Quoted(found.record), found.row, Quoted(found.module), Quoted(found.called_from),
+                     Quoted(found.stack), ListOf(found.arguments, 6, kJsonOf),
+                     ListOf(found.evidence, 6, kJsonOf));
+}
+
+std::string JsonOf(const RankOutcome& rank) {
+  return fmt::format(
+      R"({{"rank": {}, "mode": {}, "rows": {}, "bench_rows": {}, "matched": {}, "unmatched": {}, )"
+      R"("bench_unmatched": {}, "matched_by": {}, "coverage_percent": {:.4g}, "failing": {}, )"
+      R"("bad_records": {}, "not_measured": {}, "torn": {},)"
+      "\n    \"first_divergence\": {},\n    \"num_growth\": {}, \"growth\": {}}}",
+      Quoted(rank.rank), Quoted(rank.mode), rank.num_target, rank.num_golden, rank.num_matched,
+      rank.num_only_target(), rank.num_only_golden, Quoted(RuleOf(rank)), rank.coverage() * 100,
+      rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn,
+      rank.first_divergence ? JsonOf(*rank.first_divergence) : "null", rank.num_growth,
+      ListOf(rank.growth, 6, kJsonOf));
 }
 
 // What a row on the screen shows, of the columns that its table has.
@@ -200,45 +224,11 @@ std::string VerdictText(const CompareOutcome& outcome) {
 }
 
 std::string VerdictJson(const CompareOutcome& outcome, Generation generation) {
-  std::string json = "{\n  ";
-  AppendMember("profile", ProfileOf(generation).name, json);
-  json += fmt::format(",\n  \"status\": {},\n  \"skipped_ranks\": {},\n  ", outcome.status,
-                      outcome.num_skipped_ranks);
-  AppendMember("next", outcome.next, json);
-  json += ",\n  \"ranks\": [";
-  for (std::size_t i = 0; i < outcome.ranks.size(); ++i) {
-    const RankOutcome& rank = outcome.ranks[i];
-    json += i == 0 ? "\n   {" : ",\n   {";
-    AppendMember("rank", rank.rank, json);
-    json += ", ";
-    AppendMember("mode", rank.mode, json);
-    json += fmt::format(
-        ", \"rows\": {}, \"bench_rows\": {}, \"matched\": {}, \"unmatched\": {}, \"bench_unmatched\": {}, ",
-        rank.num_target, rank.num_golden, rank.num_matched, rank.num_only_target(), rank.num_only_golden);
-    AppendMember("matched_by", RuleOf(rank), json);
-    json += fmt::format(
-        ", \"coverage_percent\": {:.4g}, \"failing\": {}, \"bad_records\": {}, \"not_measured\": {}, "
-        "\"torn\": {},\n    \"first_divergence\": ",
-        rank.coverage() * 100, rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn);
-    if (rank.first_divergence) {
-      AppendDivergence(*rank.first_divergence, json);
-    } else {
-      json += "null";
-    }
-    json += fmt::format(",\n    \"num_growth\": {}, \"growth\": [", rank.num_growth);
-    for (std::size_t g = 0; g < rank.growth.size(); ++g) {
-      json += g == 0 ? "\n      {" : ",\n      {";
-      AppendMember("record", rank.growth[g].record, json);
-      json += ", \"input_error\": ";
-      AppendJsonFloat(rank.growth[g].input_error, json, JsonFloat::kQuotedWords);
-      json += ", \"output_error\": ";
-      AppendJsonFloat(rank.growth[g].output_error, json, JsonFloat::kQuotedWords);
-      json += '}';
-    }
-    json += "]}";
-  }
-  json += "]\n}\n";
-  return json;
+  return fmt::format(
+      "{{\n  \"profile\": {},\n  \"status\": {},\n  \"skipped_ranks\": {},\n  \"next\": {},\n  "
+      "\"ranks\": {}\n}}\n",
+      Quoted(ProfileOf(generation).name), outcome.status, outcome.num_skipped_ranks, Quoted(outcome.next),
+      ListOf(outcome.ranks, 3, kJsonOf));
 }
 
 }  // namespace vernier::msprobe
