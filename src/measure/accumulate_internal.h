@@ -22,7 +22,6 @@ struct PairPlan {
   RelativeKind relative = RelativeKind::kNone;
   double epsilon = 0;
   int ulp_bits = 0;  // 0: not measured
-  bool precheck_double = false;
   Dtype target_dtype = Dtype::kF32;
   MeasureOptions options;
 };
