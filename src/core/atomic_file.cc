@@ -44,10 +44,6 @@ void DisarmCleanup(int slot) {
   if (slot >= 0) cleanup_slots[slot].state.store(CleanupSlot::kFree, std::memory_order_release);
 }
 
-Error ErrnoError(const fs::path& path, int error_number) {
-  return Error{CodeOfErrno(error_number), path.string(), std::generic_category().message(error_number)};
-}
-
 // Under the names of the standard streams an open() would start a second, unrelated position in the same
 // file.
 int OpenSpecial(const fs::path& path) {
@@ -84,6 +80,10 @@ ErrorCode CodeOfErrno(int error_number) {
     default:
       return ErrorCode::kIo;
   }
+}
+
+Error ErrnoError(std::string path, int error_number) {
+  return Error{CodeOfErrno(error_number), std::move(path), std::generic_category().message(error_number)};
 }
 
 void RemoveUnfinishedFiles() {
@@ -164,11 +164,7 @@ Result<Done> AtomicFile::Write(std::span<const std::byte> bytes) {
   return Write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-Result<Done> AtomicFile::Commit() { return Finish(/*wait_for_disk=*/true); }
-
-Result<Done> AtomicFile::CommitUnsynced() { return Finish(/*wait_for_disk=*/false); }
-
-Result<Done> AtomicFile::Finish(bool wait_for_disk) {
+Result<Done> AtomicFile::Commit(bool wait_for_disk) {
   if (failure_) return *failure_;
   VN_RETURN_IF_ERROR(Flush());
   if (wait_for_disk && !written_directly() && fsync(fd_) != 0) return Fail(errno);

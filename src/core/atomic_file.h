@@ -28,10 +28,10 @@ class AtomicFile {
   // Buffered. The first failure is kept and given by every later call.
   Result<Done> Write(std::string_view text);
   Result<Done> Write(std::span<const std::byte> bytes);
-  Result<Done> Commit();
+  Result<Done> Commit(bool wait_for_disk = true);
   // The same without waiting for the disk: still whole or not at all for readers, but a power failure may
   // take it back. For files by the hundred thousand.
-  Result<Done> CommitUnsynced();
+  Result<Done> CommitUnsynced() { return Commit(/*wait_for_disk=*/false); }
 
   // For libraries that insist on opening the file themselves: they write to this path, then Commit() renames
   // it.
@@ -42,7 +42,6 @@ class AtomicFile {
  private:
   AtomicFile() = default;
   Result<Done> Flush();
-  Result<Done> Finish(bool wait_for_disk);
   Result<Done> WriteOut(std::string_view text);
   Result<Done> Fail(int error_number);
 
@@ -58,5 +57,7 @@ void RemoveUnfinishedFiles();
 
 // The code for an errno: kNotFound, kNoPermission, kClosedPipe or kIo.
 ErrorCode CodeOfErrno(int error_number);
+// With the system's own words.
+Error ErrnoError(std::string path, int error_number);
 
 }  // namespace vernier

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <iterator>
 
 #include "core/text.h"
@@ -40,12 +39,6 @@ constexpr bool InEnumOrder() {
 }
 static_assert(InEnumOrder());
 
-// The system's text for an errno often says what the table says.
-bool SameWords(std::string_view a, std::string_view b) {
-  const auto same_letter = [](char x, char y) { return (x | 0x20) == (y | 0x20); };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_letter);
-}
-
 }  // namespace
 
 const ErrorInfo& Info(ErrorCode code) { return kErrorTable[static_cast<std::size_t>(code)]; }
@@ -54,7 +47,8 @@ std::string Error::Message() const {
   const ErrorInfo& info = Info(code);
   std::string text = where.empty() ? std::string() : where + ": ";
   text += info.says;
-  if (!detail.empty() && !SameWords(detail, info.says)) text += ": " + detail;
+  // The system's text for an errno often says what the table says.
+  if (!detail.empty() && !EqualsIgnoringCase(detail, info.says)) text += ": " + detail;
   return Printable(text) + " [" + std::string(info.key) + "]";
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/mapped_file.h"
 #include "core/python_text.h"
+#include "core/text.h"
 
 namespace vernier {
 namespace {
@@ -72,22 +73,6 @@ int CodeUnit(std::string_view raw, std::size_t at) {
     value = value * 16 + digit;
   }
   return value;
-}
-
-void AppendUtf8(std::uint32_t code, std::string& out) {
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((code >> shift) & 0x3F)); };
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | (code >> 6));
-    tail(0);
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | (code >> 12));
-    tail(6), tail(0);
-  } else {
-    out += static_cast<char>(0xF0 | (code >> 18));
-    tail(12), tail(6), tail(0);
-  }
 }
 
 constexpr bool IsHighSurrogate(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
@@ -308,33 +293,23 @@ std::string_view JsonCursor::TakeKey(bool& escaped) {
   return key;
 }
 
-bool JsonCursor::Open(char open, char close) {
+// Takes `c` when it comes next, blanks before it skipped.
+bool JsonCursor::Take(char c) {
   SkipBlanks();
-  if (!ok()) return false;
-  if (at_ == text_.size() || text_[at_] != open) {
-    Fail(open == '{' ? JsonError::kExpectedObject : JsonError::kExpectedList);
-    return false;
-  }
+  if (at_ == text_.size() || text_[at_] != c) return false;
   ++at_;
-  SkipBlanks();
-  if (at_ < text_.size() && text_[at_] == close) {
-    ++at_;
-    return false;
-  }
   return true;
 }
 
+bool JsonCursor::Open(char open, char close) {
+  if (!ok()) return false;
+  if (!Take(open)) Fail(open == '{' ? JsonError::kExpectedObject : JsonError::kExpectedList);
+  return ok() && !Take(close);
+}
+
 bool JsonCursor::More(char close) {
-  SkipBlanks();
-  if (at_ < text_.size() && text_[at_] == ',') {
-    ++at_;
-    return true;
-  }
-  if (at_ < text_.size() && text_[at_] == close) {
-    ++at_;
-  } else {
-    Fail(at_ == text_.size() ? JsonError::kEndsInsideValue : JsonError::kExpectedMore);
-  }
+  if (Take(',')) return true;
+  if (!Take(close)) Fail(at_ == text_.size() ? JsonError::kEndsInsideValue : JsonError::kExpectedMore);
   return false;
 }
 

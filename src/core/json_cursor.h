@@ -98,6 +98,7 @@ class JsonCursor {
 
  private:
   void SkipBlanks();
+  bool Take(char c);
   bool Open(char open, char close);  // false when empty or failed
   bool More(char close);
   std::string_view TakeKey(bool& escaped);

@@ -11,7 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <system_error>
+
+#include "core/atomic_file.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; older kernels answer EINVAL and fault page by page
@@ -81,13 +82,6 @@ int TakeFaultSlot(const std::byte* data, std::size_t size_bytes) {
     return index;
   }
   return -1;
-}
-
-Error ErrnoError(const std::string& path, int error_number) {
-  const ErrorCode code = error_number == ENOENT || error_number == ENOTDIR ? ErrorCode::kNotFound
-                         : error_number == EACCES || error_number == EPERM ? ErrorCode::kNoPermission
-                                                                           : ErrorCode::kIo;
-  return Error{code, path, std::generic_category().message(error_number)};
 }
 
 class Descriptor {

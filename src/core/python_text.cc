@@ -1,14 +1,10 @@
 #include "core/python_text.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "core/text.h"
 
@@ -20,14 +16,6 @@ constexpr double kSmallestFixed = 1e-4, kSmallestScientific = 1e16;
 
 bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
-  if (text.size() != lower.size()) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((text[i] | 0x20) != lower[i]) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -71,18 +59,11 @@ void AppendPythonQuoted(std::string_view text, std::string& out) {
     return;
   }
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
     if (c == quote || c == '\\') {
       out += '\\';
       out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      AppendEscapedBytes({&c, 1}, out);
     } else {
       out += c;
     }
@@ -127,44 +108,6 @@ std::optional<double> ParsePythonFloat(std::string_view text) {
     return std::nullopt;
   }
   return sign * value;
-}
-
-double ParseTableNumber(std::string_view text) {
-  constexpr int kMaxDigits = 17, kMaxExponent = 308;
-  const bool negative = text.starts_with('-');
-  std::size_t at = negative || text.starts_with('+') ? 1 : 0;
-  double number = 0;
-  int num_digits = 0, exponent = 0;
-  bool in_fraction = false;
-  for (; at < text.size() && (IsDigit(text[at]) || text[at] == '.'); ++at) {
-    if (text[at] == '.') {
-      in_fraction = true;
-    } else if (num_digits < kMaxDigits) {
-      number = number * 10.0 + (text[at] - '0');
-      ++num_digits;
-      exponent -= in_fraction ? 1 : 0;
-    } else {
-      exponent += in_fraction ? 0 : 1;
-    }
-  }
-  if (at < text.size() && (text[at] | 0x20) == 'e') {
-    int written = 0;
-    at += at + 1 < text.size() && text[at + 1] == '+' ? 2 : 1;  // from_chars knows no plus sign
-    std::from_chars(text.data() + at, text.data() + text.size(), written);
-    exponent += written;
-  }
-  if (negative) number = -number;
-  static const std::array<double, kMaxExponent + 1> powers = [] {
-    std::array<double, kMaxExponent + 1> table{};
-    for (int i = 0; i <= kMaxExponent; ++i)
-      table[static_cast<std::size_t>(i)] = std::strtod(fmt::format("1e{}", i).c_str(), nullptr);
-    return table;
-  }();
-  const auto power = [&](int of) { return powers[static_cast<std::size_t>(std::min(of, kMaxExponent))]; };
-  if (exponent > kMaxExponent) return std::copysign(HUGE_VAL, number);
-  if (exponent >= 0) return number * power(exponent);
-  if (exponent >= -kMaxExponent) return number / power(-exponent);
-  return number / power(-exponent - kMaxExponent) / power(kMaxExponent);
 }
 
 std::string RepairUtf8(std::string_view text) {

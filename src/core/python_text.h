@@ -15,10 +15,6 @@ std::string PythonFloat(double value);
 void AppendPythonQuoted(std::string_view text, std::string& out);
 // float(text), with Python's blanks, underscores, "inf" and "nan"; nothing when Python would refuse it.
 std::optional<double> ParsePythonFloat(std::string_view text);
-// A finite decimal text as the reference's table library reads it: only the first 17 digits count, leading
-// zeros among them, and they are put together in double arithmetic. Differences of close numbers show what
-// that loses.
-double ParseTableNumber(std::string_view text);
 // Bytes that are no UTF-8 become \xNN, so that every writer gets valid text. Empty result: the text is fine
 // as it is.
 std::string RepairUtf8(std::string_view text);

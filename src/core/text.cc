@@ -24,12 +24,6 @@ constexpr Utf8Row kUtf8Rows[] = {
     {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
     {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
 };
-
-struct ShortEscape {
-  char character;
-  std::string_view text;
-};
-constexpr ShortEscape kShortEscapes[] = {{'\n', "\\n"}, {'\r', "\\r"}, {'\t', "\\t"}};
 // clang-format on
 
 unsigned char ByteAt(std::string_view text, std::size_t i) { return static_cast<unsigned char>(text[i]); }
@@ -42,18 +36,6 @@ bool IsControl(std::string_view character) {
   if (character.size() == 1) return first < 0x20 || first == 0x7f;
   if (character.size() == 2) return first == 0xc2 && ByteAt(character, 1) < 0xa0;
   return character == "\u2028" || character == "\u2029";
-}
-
-void AppendEscaped(std::string& out, std::string_view bytes) {
-  for (const char byte : bytes) {
-    const auto* row = std::find_if(std::begin(kShortEscapes), std::end(kShortEscapes),
-                                   [byte](const ShortEscape& escape) { return escape.character == byte; });
-    if (row != std::end(kShortEscapes)) {
-      out += row->text;
-    } else {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(byte));
-    }
-  }
 }
 
 // Optimal string alignment: insertions, deletions, substitutions, and swaps of neighbours.
@@ -75,6 +57,23 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+template <class MustEscape>
+std::string Escaped(std::string_view text, const MustEscape& must_escape) {
+  std::string out;
+  out.reserve(text.size() + 8);
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    const std::string_view head = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || must_escape(head)) {
+      AppendEscapedBytes(head, out);
+    } else {
+      out += head;
+    }
+    text.remove_prefix(head.size());
+  }
+  return out;
+}
+
 }  // namespace
 
 std::size_t Utf8Length(std::string_view text) {
@@ -92,26 +91,32 @@ std::size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
-namespace {
-
-template <class MustEscape>
-std::string Escaped(std::string_view text, const MustEscape& must_escape) {
-  std::string out;
-  out.reserve(text.size() + 8);
-  while (!text.empty()) {
-    const std::size_t length = Utf8Length(text);
-    const std::string_view head = text.substr(0, std::max<std::size_t>(length, 1));
-    if (length == 0 || must_escape(head)) {
-      AppendEscaped(out, head);
-    } else {
-      out += head;
-    }
-    text.remove_prefix(head.size());
+void AppendUtf8(std::uint32_t code, std::string& out) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+    return;
   }
-  return out;
+  const int num_tails = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  static constexpr unsigned char kLeads[] = {0, 0xC0, 0xE0, 0xF0};
+  out += static_cast<char>(kLeads[num_tails] | (code >> (6 * num_tails)));
+  for (int i = num_tails - 1; i >= 0; --i) out += static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F));
 }
 
-}  // namespace
+void AppendEscapedBytes(std::string_view bytes, std::string& out) {
+  constexpr std::string_view kLetters = "nrt", kMeanings = "\n\r\t";
+  for (const char byte : bytes) {
+    if (const std::size_t at = kMeanings.find(byte); at != kMeanings.npos) {
+      out.append("\\").append(1, kLetters[at]);
+    } else {
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(byte));
+    }
+  }
+}
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  const auto same_letter = [](char x, char y) { return (x | 0x20) == (y | 0x20); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_letter);
+}
 
 std::string Printable(std::string_view text) {
   if (std::all_of(text.begin(), text.end(), IsPlain)) return std::string(text);

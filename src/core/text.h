@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,12 @@ std::string Printable(std::string_view text);
 std::string ValidUtf8(std::string_view text);
 // Length in bytes of the well-formed UTF-8 character that `text` begins with; 0 when it begins with none.
 std::size_t Utf8Length(std::string_view text);
+// Appends the UTF-8 of a character.
+void AppendUtf8(std::uint32_t code, std::string& out);
+// \n, \r and \t by their letters, other bytes as \x1b.
+void AppendEscapedBytes(std::string_view bytes, std::string& out);
+// Of ASCII letters.
+bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 // The shortest decimal text that reads back as the same double; "nan", "inf", "-inf".
 std::string ShortestText(double value);
 // The candidate closest to `word` by edit distance (a swap of neighbours counts once), or empty when none is

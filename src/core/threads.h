@@ -71,7 +71,14 @@ class OrderedQueue {
   }
   OrderedQueue(const OrderedQueue&) = delete;
   OrderedQueue& operator=(const OrderedQueue&) = delete;
-  ~OrderedQueue() { Stop(); }
+  ~OrderedQueue() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    threads_.clear();  // joins
+  }
 
   // False once no more are wanted. Throws what a call of `work` or `take` has thrown.
   bool Push(Item item) {
@@ -163,15 +170,6 @@ class OrderedQueue {
 
   void ThrowFailure() {
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-  }
-
-  void Stop() {
-    {
-      const std::scoped_lock lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.notify_all();
-    threads_.clear();  // joins
   }
 
   const Work work_;

@@ -155,14 +155,6 @@ bool NeedsSwap(const TensorInfo& info, const TensorSource& source) {
   return source.big_endian && SwapBytes(info.dtype) > 1;
 }
 
-Result<Bytes> Allocate(std::uint64_t num_bytes) {
-  try {
-    return Bytes(num_bytes);
-  } catch (const std::exception&) {  // bad_alloc, length_error: an input made us ask for it
-    return Error{ErrorCode::kTooLarge, "", "no memory for " + std::to_string(num_bytes) + " bytes"};
-  }
-}
-
 TensorView OwnedView(const TensorInfo& info, Bytes bytes) {
   auto owner = std::make_shared<const Bytes>(std::move(bytes));
   return TensorView{info.dtype, info.shape, info.num_elements, owner->data(), owner, nullptr};
@@ -181,6 +173,15 @@ Result<TensorView> Unpack(const TensorInfo& info, const TensorSource& source, co
 }
 
 }  // namespace
+
+Result<Bytes> Allocate(std::uint64_t num_bytes, std::string_view before, std::string_view after) {
+  try {
+    return Bytes(num_bytes);
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    return Error{ErrorCode::kTooLarge, "",
+                 std::string(before) + std::to_string(num_bytes) + " bytes" + std::string(after)};
+  }
+}
 
 Result<Done> CheckExtent(const TensorInfo& info, const TensorSource& source, std::uint64_t size_bytes) {
   if (info.num_elements == 0) return Done{};
@@ -220,7 +221,7 @@ Result<Bytes> CopyElements(const TensorInfo& info, const TensorSource& source,
                  "shape " + ShapeText(info.shape) + " repeats its elements to " +
                      std::to_string(info.num_bytes()) + " bytes"};
   }
-  VN_ASSIGN_OR_RETURN(Bytes out, Allocate(info.num_bytes()));
+  VN_ASSIGN_OR_RETURN(Bytes out, Allocate(info.num_bytes(), "no memory for "));
   const std::byte* from = bytes.data() + source.offset_bytes;
   std::vector<Dimension> dimensions = Dimensions(info, source);
   if (IsContiguous(dimensions)) {

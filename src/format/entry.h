@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "vernier/result.h"
@@ -12,6 +15,17 @@
 namespace vernier {
 
 using Bytes = std::vector<std::byte>;
+using ByteSpan = std::span<const std::byte>;
+
+// So many bytes, or kTooLarge: an input made us ask for them. `before` and `after` stand around "7 bytes".
+Result<Bytes> Allocate(std::uint64_t num_bytes, std::string_view before = "", std::string_view after = "");
+
+// The result, or its error with `where` in front.
+template <class T>
+Result<T> Inside(std::string_view where, Result<T> result) {
+  if (result) return result;
+  return In(where, std::move(result).error());
+}
 
 // Where the elements of a tensor lie in its file.
 struct TensorSource {

@@ -102,10 +102,6 @@ Result<Entries> List(const FileRef& file) {
 
 }  // namespace
 
-Result<Entries> ListHdf5(const FileRef& file) {
-  auto entries = List(file);
-  if (!entries) return In(file->path(), std::move(entries).error());
-  return entries;
-}
+Result<Entries> ListHdf5(const FileRef& file) { return Inside(file->path(), List(file)); }
 
 }  // namespace vernier

@@ -9,8 +9,6 @@
 namespace vernier {
 namespace {
 
-using ByteSpan = std::span<const std::byte>;
-
 class IndexReader {
  public:
   IndexReader(const Hdf5File& file, const Hdf5Chunks& chunks, const Shape& shape)

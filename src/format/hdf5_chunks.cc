@@ -1,18 +1,13 @@
 // Filters, and putting chunks where they belong.
-#include <libdeflate.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <utility>
 
 #include "format/hdf5_chunks_internal.h"
+#include "format/zip.h"
 
 namespace vernier {
 namespace {
-
-using ByteSpan = std::span<const std::byte>;
 
 enum FilterId : std::uint16_t { kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kLzf = 32000 };
 constexpr std::uint64_t kChecksumBytes = 4;
@@ -29,17 +24,6 @@ bool IsKnown(std::uint16_t id) { return id == kDeflate || id == kShuffle || id =
 bool Compresses(std::uint16_t id) { return id == kDeflate || id == kLzf; }
 
 Error Damaged(std::string detail) { return Error{ErrorCode::kBadHeader, "hdf5 chunk", std::move(detail)}; }
-
-Result<Done> InflateInto(ByteSpan packed, Bytes& out) {
-  const std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> decompressor(
-      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
-  if (!decompressor) return Error{ErrorCode::kTooLarge, "hdf5 chunk", "out of memory"};
-  if (libdeflate_zlib_decompress(decompressor.get(), packed.data(), packed.size(), out.data(), out.size(),
-                                 nullptr) != LIBDEFLATE_SUCCESS) {
-    return Damaged("its deflated data is damaged");
-  }
-  return Done{};
-}
 
 // Runs of plain bytes, and copies of what came up to 8 KiB before.
 Result<Done> LzfInto(ByteSpan packed, Bytes& out) {
@@ -73,13 +57,9 @@ Result<Done> LzfInto(ByteSpan packed, Bytes& out) {
 Result<Done> Decompress(std::uint16_t id, Bytes& bytes, std::uint64_t unpacked_bytes) {
   constexpr std::uint64_t kMaxRatio = 1032;
   if (unpacked_bytes / kMaxRatio > bytes.size()) return Damaged("cannot unpack to as much as its shape says");
-  Bytes out;
-  try {
-    out.resize(unpacked_bytes);
-  } catch (const std::exception&) {
-    return Error{ErrorCode::kTooLarge, "hdf5 chunk", std::to_string(unpacked_bytes) + " bytes"};
-  }
-  VN_RETURN_IF_ERROR(id == kDeflate ? InflateInto(bytes, out) : LzfInto(bytes, out));
+  VN_ASSIGN_OR_RETURN(Bytes out, Inside("hdf5 chunk", Allocate(unpacked_bytes)));
+  VN_RETURN_IF_ERROR(id == kDeflate ? Inside("hdf5 chunk", InflateInto(bytes, /*has_zlib_header=*/true, out))
+                                    : LzfInto(bytes, out));
   bytes = std::move(out);
   return Done{};
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "core/mapped_file.h"
@@ -13,7 +12,6 @@
 namespace vernier {
 namespace {
 
-using ByteSpan = std::span<const std::byte>;
 using Unpack = std::function<Result<Bytes>(const FileRef&)>;
 
 enum LayoutClass : unsigned { kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3 };
@@ -179,12 +177,7 @@ Unpack ChunkUnpacker(const TensorInfo& info, Hdf5Chunks chunks, bool big_endian)
 }  // namespace
 
 Result<Bytes> FilledBytes(std::uint64_t num_bytes, const Bytes& fill) {
-  Bytes bytes;
-  try {
-    bytes.resize(num_bytes);
-  } catch (const std::exception&) {
-    return Error{ErrorCode::kTooLarge, "", std::to_string(num_bytes) + " bytes"};
-  }
+  VN_ASSIGN_OR_RETURN(Bytes bytes, Allocate(num_bytes));
   const bool zeros = std::all_of(fill.begin(), fill.end(), [](std::byte b) { return b == std::byte{0}; });
   for (std::size_t i = 0; !zeros && i + fill.size() <= bytes.size(); i += fill.size()) {
     std::memcpy(bytes.data() + i, fill.data(), fill.size());

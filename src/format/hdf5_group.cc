@@ -9,8 +9,6 @@
 namespace vernier {
 namespace {
 
-using ByteSpan = std::span<const std::byte>;
-
 // ---- old groups
 
 class OldGroup {

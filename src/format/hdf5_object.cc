@@ -10,8 +10,6 @@
 namespace vernier {
 namespace {
 
-using ByteSpan = std::span<const std::byte>;
-
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr std::uint8_t kSharedFlag = 1 << 1;
 

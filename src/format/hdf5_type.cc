@@ -8,8 +8,6 @@
 namespace vernier {
 namespace {
 
-using ByteSpan = std::span<const std::byte>;
-
 enum TypeClass : unsigned {
   kFixed = 0,
   kFloat = 1,

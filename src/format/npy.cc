@@ -283,15 +283,11 @@ Result<TensorEntry> NpyEntry(const NpyHeader& header, std::uint64_t offset_bytes
 }
 
 Result<Entries> ListNpy(const FileRef& file) {
-  const auto list = [&]() -> Result<Entries> {
-    VN_ASSIGN_OR_RETURN(const NpyHeader header, ParseNpyHeader(file->bytes()));
-    VN_ASSIGN_OR_RETURN(TensorEntry entry, NpyEntry(header, 0, file->bytes().size()));
-    Entries entries;
-    entries.push_back(std::move(entry));
-    return entries;
-  };
-  Result<Entries> entries = list();
-  if (!entries) return In(file->path(), std::move(entries).error());
+  const ByteSpan bytes = file->bytes();
+  VN_ASSIGN_OR_RETURN(const NpyHeader header, Inside(file->path(), ParseNpyHeader(bytes)));
+  VN_ASSIGN_OR_RETURN(TensorEntry entry, Inside(file->path(), NpyEntry(header, 0, bytes.size())));
+  Entries entries;
+  entries.push_back(std::move(entry));
   return entries;
 }
 

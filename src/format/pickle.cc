@@ -72,6 +72,13 @@ class Interpreter {
     return true;
   }
 
+  // The number that all of `line` is; invalid_argument when something follows it.
+  template <class T>
+  static std::errc Parse(std::string_view line, T& number) {
+    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), number);
+    return problem == std::errc() && end != line.data() + line.size() ? std::errc::invalid_argument : problem;
+  }
+
   // -- stack
   std::size_t Base() const { return marks_.empty() ? 0 : marks_.back(); }
   bool Need(std::size_t num_values) {
@@ -86,56 +93,42 @@ class Interpreter {
     stack_.pop_back();
     return value;
   }
+  std::vector<PickleValue> PopSome(std::size_t num_values) {  // REQUIRES: Need(num_values)
+    const auto first = stack_.end() - static_cast<std::ptrdiff_t>(num_values);
+    std::vector<PickleValue> items(first, stack_.end());
+    stack_.erase(first, stack_.end());
+    return items;
+  }
   // The values above the last mark, which is taken away with them.
   bool PopToMark(std::vector<PickleValue>& items) {
     if (marks_.empty()) return Bad("no mark for " + std::string(opcode_name_));
-    const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
-    items.assign(first, stack_.end());
-    stack_.erase(first, stack_.end());
+    items = PopSome(stack_.size() - marks_.back());
     marks_.pop_back();
     return true;
   }
 
   // -- values
-  static PickleValue Integer(Kind kind, std::int64_t integer) {
-    PickleValue value;
-    value.kind = kind;
-    value.integer = integer;
-    return value;
-  }
-  static PickleValue Real(double real) {
-    PickleValue value;
-    value.kind = Kind::kReal;
-    value.real = real;
-    return value;
-  }
   bool PushText(Kind kind, std::string_view text) {
     if (text.size() > UINT32_MAX) return Constant<Kind::kOpaque>();  // no name is that long
-    PickleValue value;
-    value.kind = kind;
-    value.object = static_cast<std::uint32_t>(text.size());
-    value.characters = text.data();
-    return Push(value);
+    return Push({.kind = kind, .object = static_cast<std::uint32_t>(text.size()), .characters = text.data()});
   }
   bool PushObject(Kind kind, std::vector<PickleValue> items, const PickleGlobal* callee = nullptr) {
     if (tree_.objects.size() >= kMaxObjects) return Fail(ErrorCode::kTooLarge, "too many objects");
-    PickleValue value;
-    value.kind = kind;
-    value.object = static_cast<std::uint32_t>(tree_.objects.size());
+    const auto object = static_cast<std::uint32_t>(tree_.objects.size());
     tree_.objects.push_back({std::move(items), callee, {}});
-    return Push(value);
+    return Push({.kind = kind, .object = object, .integer = 0});
   }
   std::vector<PickleValue>& Items(const PickleValue& value) { return tree_.objects[value.object].items; }
 
   // -- steps: constants
   template <Kind kind, std::int64_t integer = 0>
   bool Constant() {
-    return Push(Integer(kind, integer));
+    return Push({.kind = kind, .integer = integer});
   }
   template <class T>
   bool Int() {
     T number;
-    return Read(number) && Push(Integer(Kind::kInt, number));
+    return Read(number) && Push({.kind = Kind::kInt, .integer = number});
   }
   template <class Length>
   bool Long() {
@@ -145,30 +138,29 @@ class Interpreter {
     if (raw.size() > sizeof(std::int64_t)) return Constant<Kind::kOpaque>();
     std::int64_t number = !raw.empty() && raw.back() < 0 ? -1 : 0;  // the sign fills what is not given
     std::memcpy(&number, raw.data(), raw.size());
-    return Push(Integer(Kind::kInt, number));
+    return Push({.kind = Kind::kInt, .integer = number});
   }
   bool IntLine() {
     std::string_view line;
     if (!ReadLine(line)) return false;
-    if (line == "00" || line == "01") return Push(Integer(Kind::kBool, line == "01"));
+    if (line == "00" || line == "01") return Push({.kind = Kind::kBool, .integer = line == "01"});
     if (line.ends_with('L')) line.remove_suffix(1);
     std::int64_t number = 0;
-    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), number);
+    const std::errc problem = Parse(line, number);
     if (problem == std::errc::result_out_of_range) return Constant<Kind::kOpaque>();
-    if (problem != std::errc() || end != line.data() + line.size()) return Bad("not an integer");
-    return Push(Integer(Kind::kInt, number));
+    if (problem != std::errc()) return Bad("not an integer");
+    return Push({.kind = Kind::kInt, .integer = number});
   }
   bool RealLine() {
     std::string_view line;
     double number = 0;
     if (!ReadLine(line)) return false;
-    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), number);
-    if (problem != std::errc() || end != line.data() + line.size()) return Bad("not a number");
-    return Push(Real(number));
+    if (Parse(line, number) != std::errc()) return Bad("not a number");
+    return Push({.kind = Kind::kReal, .real = number});
   }
   bool BinReal() {
     std::uint64_t bits;
-    return Read(bits) && Push(Real(std::bit_cast<double>(__builtin_bswap64(bits))));
+    return Read(bits) && Push({.kind = Kind::kReal, .real = std::bit_cast<double>(__builtin_bswap64(bits))});
   }
   template <class Length, Kind kind>
   bool Counted() {
@@ -215,29 +207,19 @@ class Interpreter {
     if (index >= memo_.size() || !memo_[index]) return Bad("memo index " + std::to_string(index));
     return Push(*memo_[index]);
   }
-  bool ReadIndexLine(std::uint64_t& index) {
+  // What to do with the memo, and where: at a number of fixed size, or at one in digits.
+  using MemoStep = bool (Interpreter::*)(std::uint64_t index);
+  template <class Index, MemoStep step>
+  bool At() {
+    Index index;
+    return Read(index) && (this->*step)(index);
+  }
+  template <MemoStep step>
+  bool AtLine() {
     std::string_view line;
+    std::uint64_t index = 0;
     if (!ReadLine(line)) return false;
-    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), index);
-    return (problem == std::errc() && end == line.data() + line.size()) || Bad("not a memo index");
-  }
-  template <class Index>
-  bool PutAt() {
-    Index index;
-    return Read(index) && Put(index);
-  }
-  template <class Index>
-  bool GetAt() {
-    Index index;
-    return Read(index) && Get(index);
-  }
-  bool PutLine() {
-    std::uint64_t index = 0;
-    return ReadIndexLine(index) && Put(index);
-  }
-  bool GetLine() {
-    std::uint64_t index = 0;
-    return ReadIndexLine(index) && Get(index);
+    return Parse(line, index) == std::errc() ? (this->*step)(index) : Bad("not a memo index");
   }
   bool Memoize() { return Put(memo_.size()); }
 
@@ -255,11 +237,7 @@ class Interpreter {
   }
   template <std::size_t num_items>
   bool SmallTuple() {
-    if (!Need(num_items)) return false;
-    const auto first = stack_.end() - num_items;
-    std::vector<PickleValue> items(first, stack_.end());
-    stack_.erase(first, stack_.end());
-    return PushObject(Kind::kTuple, std::move(items));
+    return Need(num_items) && PushObject(Kind::kTuple, PopSome(num_items));
   }
   bool AddTo(Kind kind, const std::vector<PickleValue>& added) {
     if (!Need(1)) return false;
@@ -279,11 +257,7 @@ class Interpreter {
   }
   template <Kind kind, std::size_t num_items>
   bool AddSome() {
-    if (!Need(num_items + 1)) return false;
-    const auto first = stack_.end() - num_items;
-    const std::vector<PickleValue> added(first, stack_.end());
-    stack_.erase(first, stack_.end());
-    return AddTo(kind, added);
+    return Need(num_items + 1) && AddTo(kind, PopSome(num_items));
   }
 
   // -- steps: globals and calls
@@ -299,7 +273,6 @@ class Interpreter {
     return PushGlobal(TextOf(module), TextOf(name));
   }
   bool Call(const PickleValue& callee, std::vector<PickleValue> arguments);
-  bool CallAs(const PickleGlobal* callee, std::vector<PickleValue> arguments);
   bool PushItemsOf(Kind kind, const std::vector<PickleValue>& arguments);
   bool Reduce() {
     if (!Need(2)) return false;
@@ -373,11 +346,9 @@ class Interpreter {
 };
 
 bool Interpreter::PushGlobal(std::string_view module, std::string_view name) {
-  PickleValue value;
-  value.kind = Kind::kGlobal;
-  value.global = FindPickleGlobal(module, name);
-  if (!value.global) return Fail(ErrorCode::kUnsafePickle, Shown(module) + "." + Shown(name));
-  return Push(value);
+  const PickleGlobal* const global = FindPickleGlobal(module, name);
+  if (!global) return Fail(ErrorCode::kUnsafePickle, Shown(module) + "." + Shown(name));
+  return Push({.kind = Kind::kGlobal, .global = global});
 }
 
 // A list or dict of what the first argument holds. Python 2 wrote an OrderedDict as a list of pairs.
@@ -399,11 +370,7 @@ bool Interpreter::PushItemsOf(Kind kind, const std::vector<PickleValue>& argumen
 bool Interpreter::Call(const PickleValue& callee, std::vector<PickleValue> arguments) {
   if (callee.kind == Kind::kOpaque) return Constant<Kind::kOpaque>();
   if (callee.kind != Kind::kGlobal) return Fail(ErrorCode::kUnsafePickle, "a call of something computed");
-  return CallAs(callee.global, std::move(arguments));
-}
-
-bool Interpreter::CallAs(const PickleGlobal* callee, std::vector<PickleValue> arguments) {
-  switch (callee->role) {
+  switch (callee.global->role) {
     case PickleRole::kOpaque:
       return Constant<Kind::kOpaque>();
     case PickleRole::kDict:
@@ -413,7 +380,7 @@ bool Interpreter::CallAs(const PickleGlobal* callee, std::vector<PickleValue> ar
     case PickleRole::kFirstArgument:
       return arguments.empty() ? Bad("a parameter of nothing") : Push(arguments[0]);
     default:
-      return PushObject(Kind::kCall, std::move(arguments), callee);
+      return PushObject(Kind::kCall, std::move(arguments), callee.global);
   }
 }
 
@@ -463,13 +430,13 @@ const Interpreter::Opcode Interpreter::kOpcodes[] = {
     {0x90, "ADDITEMS",         &Interpreter::AddMarked<Kind::kList>},
     {'s',  "SETITEM",          &Interpreter::AddSome<Kind::kDict, 2>},
     {'u',  "SETITEMS",         &Interpreter::AddMarked<Kind::kDict>},
-    {'p',  "PUT",              &Interpreter::PutLine},
-    {'q',  "BINPUT",           &Interpreter::PutAt<std::uint8_t>},
-    {'r',  "LONG_BINPUT",      &Interpreter::PutAt<std::uint32_t>},
+    {'p',  "PUT",              &Interpreter::AtLine<&Interpreter::Put>},
+    {'q',  "BINPUT",           &Interpreter::At<std::uint8_t, &Interpreter::Put>},
+    {'r',  "LONG_BINPUT",      &Interpreter::At<std::uint32_t, &Interpreter::Put>},
     {0x94, "MEMOIZE",          &Interpreter::Memoize},
-    {'g',  "GET",              &Interpreter::GetLine},
-    {'h',  "BINGET",           &Interpreter::GetAt<std::uint8_t>},
-    {'j',  "LONG_BINGET",      &Interpreter::GetAt<std::uint32_t>},
+    {'g',  "GET",              &Interpreter::AtLine<&Interpreter::Get>},
+    {'h',  "BINGET",           &Interpreter::At<std::uint8_t, &Interpreter::Get>},
+    {'j',  "LONG_BINGET",      &Interpreter::At<std::uint32_t, &Interpreter::Get>},
     {'c',  "GLOBAL",           &Interpreter::GlobalLines},
     {0x93, "STACK_GLOBAL",     &Interpreter::StackGlobal},
     {'R',  "REDUCE",           &Interpreter::Reduce},

@@ -1,6 +1,7 @@
 #include "format/pickle_globals.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace vernier {
@@ -135,6 +136,13 @@ const PickleGlobal* FindPickleGlobal(std::string_view module, std::string_view n
   const auto found = std::lower_bound(sorted.begin(), sorted.end(), &wanted, Before);
   if (found == sorted.end() || (*found)->module != module || (*found)->name != name) return nullptr;
   return *found;
+}
+
+const PickleGlobal* FindStorageClass(Dtype dtype) {
+  const auto* found = std::find_if(std::begin(kGlobals), std::end(kGlobals), [&](const PickleGlobal& global) {
+    return global.role == kStorageClass && global.dtype == dtype;
+  });
+  return found == std::end(kGlobals) ? nullptr : found;
 }
 
 }  // namespace vernier

@@ -35,5 +35,7 @@ struct PickleGlobal {
 
 // Null when the name is not in the table.
 const PickleGlobal* FindPickleGlobal(std::string_view module, std::string_view name);
+// The class of storages that hold nothing but this dtype; null when torch has none.
+const PickleGlobal* FindStorageClass(Dtype dtype);
 
 }  // namespace vernier

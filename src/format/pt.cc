@@ -14,8 +14,6 @@
 namespace vernier {
 namespace {
 
-using ByteSpan = std::span<const std::byte>;
-
 // ---- zip
 
 constexpr std::string_view kPickleName = "data.pkl";
@@ -168,9 +166,9 @@ class LegacyReader {
 };
 
 // Errors about a zip member name the file already.
-Error InFile(const FileRef& file, Error error) {
-  const std::string path = file->path();
-  return error.where.starts_with(path) ? error : In(path, std::move(error));
+Result<Entries> InFile(const FileRef& file, Result<Entries> entries) {
+  if (entries || entries.error().where.starts_with(file->path())) return entries;
+  return Inside(file->path(), std::move(entries));
 }
 
 }  // namespace
@@ -185,17 +183,11 @@ bool LooksLikePtLegacy(ByteSpan bytes) {
 }
 
 Result<Entries> ListPtZip(const FileRef& file, const std::vector<ZipMember>& members) {
-  auto entries = ListArchive(file, members);
-  if (!entries) return InFile(file, std::move(entries).error());
-  return entries;
+  return InFile(file, ListArchive(file, members));
 }
 
 Result<Entries> ListPt(const FileRef& file) {
-  if (LooksLikePtLegacy(file->bytes())) {
-    auto entries = LegacyReader(file).List();
-    if (!entries) return InFile(file, std::move(entries).error());
-    return entries;
-  }
+  if (LooksLikePtLegacy(file->bytes())) return InFile(file, LegacyReader(file).List());
   if (!LooksLikeZip(file->bytes())) return Error{ErrorCode::kBadMagic, file->path(), "no file of torch.save"};
   VN_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ListZip(file));
   return ListPtZip(file, members);

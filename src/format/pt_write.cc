@@ -6,35 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
-#include <system_error>
 
 #include "core/atomic_file.h"
 #include "format/little_endian.h"
+#include "format/pickle_globals.h"
 
 namespace vernier {
 namespace {
-
-// How torch names the storage of a dtype. Those without a class of their own came after torch 2.1 did away
-// with such classes: they are a storage of bytes, and the tensor names the dtype.
-std::string_view StorageClass(Dtype dtype) {
-  switch (dtype) {
-    // clang-format off
-    case Dtype::kF64:  return "DoubleStorage";
-    case Dtype::kF32:  return "FloatStorage";
-    case Dtype::kF16:  return "HalfStorage";
-    case Dtype::kBF16: return "BFloat16Storage";
-    case Dtype::kC64:  return "ComplexFloatStorage";
-    case Dtype::kC128: return "ComplexDoubleStorage";
-    case Dtype::kI8:   return "CharStorage";
-    case Dtype::kI16:  return "ShortStorage";
-    case Dtype::kI32:  return "IntStorage";
-    case Dtype::kI64:  return "LongStorage";
-    case Dtype::kU8:   return "ByteStorage";
-    case Dtype::kBool: return "BoolStorage";
-    default:           return "";
-      // clang-format on
-  }
-}
 
 // ---- the few opcodes of protocol 2 that a tensor takes
 
@@ -86,17 +64,15 @@ std::vector<std::int64_t> ContiguousStrides(const Shape& shape) {
 }
 
 std::string TensorPickle(const TensorView& tensor) {
-  const std::string_view storage_class = StorageClass(tensor.dtype);
-  const bool by_dtype = storage_class.empty();
+  // dtypes without a storage class of their own came after torch 2.1 did away with such classes: they are a
+  // storage of bytes, and the tensor names the dtype.
+  const PickleGlobal* const storage_class = FindStorageClass(tensor.dtype);
+  const bool by_dtype = storage_class == nullptr;
   std::string out = "\x80\x02";
   AppendGlobal(out, "torch._utils", by_dtype ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
   out += "((";
   AppendText(out, "storage");
-  if (by_dtype) {
-    AppendGlobal(out, "torch.storage", "UntypedStorage");
-  } else {
-    AppendGlobal(out, "torch", storage_class);
-  }
+  AppendGlobal(out, by_dtype ? "torch.storage" : "torch", by_dtype ? "UntypedStorage" : storage_class->name);
   AppendText(out, "0");
   AppendText(out, "cpu");
   AppendInt(out, static_cast<std::int64_t>(by_dtype ? tensor.num_bytes() : tensor.num_elements));
@@ -126,7 +102,7 @@ Result<Done> WritePt(const std::filesystem::path& path, const TensorView& tensor
   const PtFile file(tensor, options);
   VN_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::Create(path));
   for (const std::span<const std::byte> piece : file.pieces()) VN_RETURN_IF_ERROR(out.Write(piece));
-  return options.wait_for_disk ? out.Commit() : out.CommitUnsynced();
+  return out.Commit(options.wait_for_disk);
 }
 
 Result<Done> WritePt(int descriptor, const std::filesystem::path& name, const TensorView& tensor,
@@ -140,9 +116,7 @@ Result<Done> WritePt(int descriptor, const std::filesystem::path& name, const Te
     const auto count = static_cast<int>(std::min<std::size_t>(rest.size() - first, IOV_MAX));
     const ssize_t written = writev(descriptor, rest.data() + first, count);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      return Error{CodeOfErrno(errno), name.string(), std::generic_category().message(errno)};
-    }
+    if (written < 0) return ErrnoError(name, errno);
     auto num_bytes = static_cast<std::size_t>(written);
     while (first < rest.size() && num_bytes >= rest[first].iov_len) num_bytes -= rest[first++].iov_len;
     if (first == rest.size()) break;

@@ -39,6 +39,14 @@ constexpr DtypeName kDtypeNames[] = {
 };
 // clang-format on
 
+// The row that has `value` in a column; null when there is none.
+template <class T>
+const DtypeName* Find(T DtypeName::*column, T value) {
+  const auto* row = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
+                                 [&](const DtypeName& r) { return r.*column == value; });
+  return row == std::end(kDtypeNames) ? nullptr : row;
+}
+
 // One tensor as the header has it, nothing checked but the types.
 struct RawEntry {
   std::optional<std::string> dtype;
@@ -95,9 +103,8 @@ Result<Done> Check(const RawEntry& raw, std::uint64_t data_begin, std::uint64_t 
   if (!raw.dtype || !raw.shape || !raw.data_offsets || raw.data_offsets->size() != 2) {
     return BadHeader("dtype, shape and two data_offsets are needed");
   }
-  const auto row = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
-                                [&](const DtypeName& r) { return r.name == *raw.dtype; });
-  if (row == std::end(kDtypeNames)) {
+  const DtypeName* const row = Find(&DtypeName::name, std::string_view(*raw.dtype));
+  if (!row) {
     return Error{ErrorCode::kUnsupported, "", "dtype '" + raw.dtype->substr(0, 40) + "'"};
   }
   entry.info.dtype = row->dtype;
@@ -193,12 +200,6 @@ Result<std::string_view> HeaderText(const FileRef& file) {
   return AsText(bytes.subspan(kLengthBytes, length));
 }
 
-const DtypeName* FindDtype(Dtype dtype) {
-  const auto row = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
-                                [&](const DtypeName& r) { return r.dtype == dtype; });
-  return row == std::end(kDtypeNames) ? nullptr : row;
-}
-
 void AppendJsonString(std::string_view text, std::string& out) {
   constexpr std::string_view kHex = "0123456789abcdef";
   out += '"';
@@ -216,7 +217,7 @@ void AppendJsonString(std::string_view text, std::string& out) {
 Result<Done> CheckWritable(std::span<const NamedTensor> tensors) {
   std::unordered_set<std::string_view> names;
   for (const NamedTensor& named : tensors) {
-    if (!FindDtype(named.tensor.dtype)) {
+    if (!Find(&DtypeName::dtype, named.tensor.dtype)) {
       return Error{ErrorCode::kUnsupported, named.name,
                    std::string(Name(named.tensor.dtype)) + " in .safetensors; write .pt"};
     }
@@ -253,7 +254,7 @@ std::string BuildHeader(std::span<const NamedTensor> tensors, const std::vector<
     const TensorView& tensor = tensors[i].tensor;
     text += ',';
     AppendJsonString(tensors[i].name, text);
-    text += R"(:{"dtype":")" + std::string(FindDtype(tensor.dtype)->name) + R"(","shape":)" +
+    text += R"(:{"dtype":")" + std::string(Find(&DtypeName::dtype, tensor.dtype)->name) + R"(","shape":)" +
             ShapeText(tensor.shape) + R"(,"data_offsets":[)" + std::to_string(begins[i]) + "," +
             std::to_string(begins[i] + tensor.num_bytes()) + "]}";
   }
@@ -270,19 +271,12 @@ bool LooksLikeSafetensors(std::span<const std::byte> bytes) {
 }
 
 Result<Entries> ListSafetensors(const FileRef& file) {
-  const auto list = [&]() -> Result<Entries> {
-    VN_ASSIGN_OR_RETURN(const std::string_view text, HeaderText(file));
-    return ReadHeader(file, text);
-  };
-  Result<Entries> entries = list();
-  if (!entries) return In(file->path(), std::move(entries).error());
-  return entries;
+  VN_ASSIGN_OR_RETURN(const std::string_view text, Inside(file->path(), HeaderText(file)));
+  return Inside(file->path(), ReadHeader(file, text));
 }
 
 Result<Done> WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors) {
-  if (auto writable = CheckWritable(tensors); !writable) {
-    return In(path.string(), std::move(writable).error());
-  }
+  VN_RETURN_IF_ERROR(Inside(path.string(), CheckWritable(tensors)));
   const std::vector<std::size_t> order = DataOrder(tensors);
   const std::string header = BuildHeader(tensors, order);
   if (header.size() > kMaxHeaderBytes) {

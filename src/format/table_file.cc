@@ -10,10 +10,7 @@ namespace vernier {
 
 Result<Done> ReadTable(const std::filesystem::path& path, const TableRowSink& sink) {
   VN_ASSIGN_OR_RETURN(const FileRef file, MappedFile::Open(path));
-  if (LooksLikeZip(file->bytes())) {
-    if (Result<Done> done = ReadXlsx(file, sink); !done) return In(path.string(), done.error());
-    return Done{};
-  }
+  if (LooksLikeZip(file->bytes())) return Inside(path.string(), ReadXlsx(file, sink));
   if (path.extension() == ".xlsx") return Error{ErrorCode::kBadMagic, path.string(), "no xlsx file"};
   ReadCsv(TextOf(file), sink);
   return Done{};

@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <iterator>
 
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "core/json_writer.h"
+#include "format/little_endian.h"
+
 namespace vernier {
 namespace {
 
-constexpr int kDeflateLevel =
-    1;  // sheets are dull: more effort costs five times the time for a tenth of the size
+// Sheets are dull: more effort costs five times the time for a tenth of the size.
+constexpr int kDeflateLevel = 1;
 constexpr std::string_view kXmlHead = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
 constexpr std::string_view kMainNamespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
 constexpr std::string_view kRelationships =
@@ -51,18 +53,14 @@ std::string StylesXml() {
       kFont, kNumFills + 2, fills, kNumFills + 2, styles);
 }
 
-void AppendLittle(std::uint64_t value, int num_bytes, std::string& out) {
-  for (int i = 0; i < num_bytes; ++i) out += static_cast<char>(value >> (8 * i));
-}
-
 // crc and both sizes, which the local header gets once the data are written.
 constexpr std::uint64_t kSizesInHeader = 14;
 
 std::string SizesOf(std::uint32_t crc, std::uint64_t stored, std::uint64_t unpacked) {
   std::string sizes;
-  AppendLittle(crc, 4, sizes);
-  AppendLittle(stored, 4, sizes);
-  AppendLittle(unpacked, 4, sizes);
+  AppendLittle(sizes, crc);
+  AppendLittle(sizes, static_cast<std::uint32_t>(stored));
+  AppendLittle(sizes, static_cast<std::uint32_t>(unpacked));
   return sizes;
 }
 
@@ -75,8 +73,7 @@ void AppendColumn(std::uint32_t column, std::string& xml) {
 void OpenCell(std::uint32_t row, std::uint32_t column, XlsxFill fill, std::string& xml) {
   xml += "<c r=\"";
   AppendColumn(column, xml);
-  char digits[12];
-  xml.append(digits, std::to_chars(digits, digits + sizeof digits, row).ptr);
+  AppendInteger(row, xml);
   xml += '"';
   if (fill != XlsxFill::kNone) {
     xml += " s=\"";
@@ -205,25 +202,25 @@ Result<XlsxStream> XlsxStream::Create(const std::filesystem::path& path) {
 
 Result<XlsxStream> XlsxStream::Create(AtomicFile file) {
   std::FILE* out = std::fopen(file.temporary_path().c_str(), "r+b");
-  if (out == nullptr) return Error{CodeOfErrno(errno), file.path().string(), std::strerror(errno)};
+  if (out == nullptr) return ErrnoError(file.path(), errno);
   return XlsxStream(std::move(file), out);
 }
 
 Result<Done> XlsxStream::Put(std::string_view bytes) {
   position_ += bytes.size();
   if (std::fwrite(bytes.data(), 1, bytes.size(), out_.get()) == bytes.size()) return Done{};
-  return Error{CodeOfErrno(errno), file_.path().string(), std::strerror(errno)};
+  return ErrnoError(file_.path(), errno);
 }
 
 Result<Done> XlsxStream::BeginMember(std::string name) {
   Member member;
   member.header_at = position_;
   std::string header("PK\x03\x04", 4);
-  AppendLittle(20, 2, header);
+  AppendLittle<std::uint16_t>(header, 20);
   header += kMemberFlags;
   header += SizesOf(0, 0, 0);
-  AppendLittle(name.size(), 2, header);
-  AppendLittle(0, 2, header);
+  AppendLittle(header, static_cast<std::uint16_t>(name.size()));
+  AppendLittle<std::uint16_t>(header, 0);
   header += name;
   member.name = std::move(name);
   members_.push_back(std::move(member));
@@ -259,7 +256,7 @@ Result<Done> XlsxStream::PutSizes(const Member& member) {
   const bool done = seek(member.header_at + kSizesInHeader) &&
                     std::fwrite(sizes.data(), 1, sizes.size(), out_.get()) == sizes.size() && seek(position_);
   if (done) return Done{};
-  return Error{CodeOfErrno(errno), file_.path().string(), std::strerror(errno)};
+  return ErrnoError(file_.path(), errno);
 }
 
 Result<Done> XlsxStream::AddMember(std::string name, std::string_view text) {
@@ -328,7 +325,7 @@ Result<Done> XlsxStream::Finish() {
                         kTypes, types))));
   VN_RETURN_IF_ERROR(PutDirectory());
   if (std::FILE* out = out_.release(); std::fclose(out) != 0) {
-    return Error{CodeOfErrno(errno), file_.path().string(), std::strerror(errno)};
+    return ErrnoError(file_.path(), errno);
   }
   return file_.Commit();
 }
@@ -337,24 +334,24 @@ Result<Done> XlsxStream::PutDirectory() {
   const std::uint64_t directory_at = position_;
   for (const Member& member : members_) {
     std::string entry("PK\x01\x02", 4);
-    AppendLittle(20, 2, entry);
-    AppendLittle(20, 2, entry);
+    AppendLittle<std::uint16_t>(entry, 20);
+    AppendLittle<std::uint16_t>(entry, 20);
     entry += kMemberFlags;
     entry += SizesOf(member.crc32, member.stored_bytes, member.unpacked_bytes);
-    AppendLittle(member.name.size(), 2, entry);
-    AppendLittle(0, 8, entry);  // no extra field, no comment, first disk, no attributes
-    AppendLittle(0, 4, entry);
-    AppendLittle(member.header_at, 4, entry);
+    AppendLittle(entry, static_cast<std::uint16_t>(member.name.size()));
+    AppendLittle<std::uint64_t>(entry, 0);  // no extra field, no comment, first disk, no attributes
+    AppendLittle<std::uint32_t>(entry, 0);
+    AppendLittle(entry, static_cast<std::uint32_t>(member.header_at));
     entry += member.name;
     VN_RETURN_IF_ERROR(Put(entry));
   }
   std::string trailer("PK\x05\x06", 4);
-  AppendLittle(0, 4, trailer);
-  AppendLittle(members_.size(), 2, trailer);
-  AppendLittle(members_.size(), 2, trailer);
-  AppendLittle(position_ - directory_at, 4, trailer);
-  AppendLittle(directory_at, 4, trailer);
-  AppendLittle(0, 2, trailer);
+  AppendLittle<std::uint32_t>(trailer, 0);
+  AppendLittle(trailer, static_cast<std::uint16_t>(members_.size()));
+  AppendLittle(trailer, static_cast<std::uint16_t>(members_.size()));
+  AppendLittle(trailer, static_cast<std::uint32_t>(position_ - directory_at));
+  AppendLittle(trailer, static_cast<std::uint32_t>(directory_at));
+  AppendLittle<std::uint16_t>(trailer, 0);
   return Put(trailer);
 }
 

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <map>
 
+#include "format/little_endian.h"
 #include "format/xlsx.h"
 #include "format/xml_cursor.h"
 #include "format/zip.h"
@@ -22,28 +23,27 @@ class XlsxReader {
     VN_ASSIGN_OR_RETURN(const std::vector<std::string> sheets, SheetParts());
     for (const std::string& sheet : sheets) {
       VN_ASSIGN_OR_RETURN(const Bytes xml, Part(sheet));
-      if (!ReadSheet({reinterpret_cast<const char*>(xml.data()), xml.size()}, sink)) break;
+      if (!ReadSheet(AsText(xml), sink)) break;
     }
     return Done{};
   }
 
  private:
-  bool HasPart(std::string_view name) const {
-    return std::any_of(members_.begin(), members_.end(),
-                       [&](const ZipMember& member) { return member.name == name; });
+  const ZipMember* Find(std::string_view name) const {
+    const auto found = std::find_if(members_.begin(), members_.end(),
+                                    [&](const ZipMember& member) { return member.name == name; });
+    return found == members_.end() ? nullptr : &*found;
   }
 
   Result<Bytes> Part(std::string_view name) const {
-    for (const ZipMember& member : members_) {
-      if (member.name == name) return UnzipMember(file_, member);
-    }
+    if (const ZipMember* member = Find(name)) return UnzipMember(file_, *member);
     return Error{ErrorCode::kBadHeader, std::string(name), "the workbook has no such part"};
   }
 
   Result<Done> ReadSharedStrings() {
-    if (!HasPart("xl/sharedStrings.xml")) return Done{};
+    if (!Find("xl/sharedStrings.xml")) return Done{};
     VN_ASSIGN_OR_RETURN(const Bytes xml, Part("xl/sharedStrings.xml"));
-    XmlCursor cursor({reinterpret_cast<const char*>(xml.data()), xml.size()});
+    XmlCursor cursor(AsText(xml));
     bool in_text = false;
     for (Event event = cursor.Next(); event != Event::kDone; event = cursor.Next()) {
       if (event == Event::kStart && cursor.name() == "si") strings_.emplace_back();
@@ -58,7 +58,7 @@ class XlsxReader {
   Result<std::vector<std::string>> SheetParts() const {
     VN_ASSIGN_OR_RETURN(const Bytes relations, Part("xl/_rels/workbook.xml.rels"));
     std::map<std::string, std::string> targets;
-    XmlCursor relation({reinterpret_cast<const char*>(relations.data()), relations.size()});
+    XmlCursor relation(AsText(relations));
     for (Event event = relation.Next(); event != Event::kDone; event = relation.Next()) {
       if (event != Event::kStart || relation.name() != "Relationship") continue;
       const std::string target = relation.Attribute("Target");
@@ -66,7 +66,7 @@ class XlsxReader {
     }
     VN_ASSIGN_OR_RETURN(const Bytes workbook, Part("xl/workbook.xml"));
     std::vector<std::string> parts;
-    XmlCursor sheet({reinterpret_cast<const char*>(workbook.data()), workbook.size()});
+    XmlCursor sheet(AsText(workbook));
     for (Event event = sheet.Next(); event != Event::kDone; event = sheet.Next()) {
       // "r:id", which differs from "sheetId" also without its prefix.
       if (event == Event::kStart && sheet.name() == "sheet") parts.push_back(targets[sheet.Attribute("id")]);

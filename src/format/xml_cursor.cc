@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstdint>
 
+#include "core/text.h"
+
 namespace vernier {
 namespace {
 
@@ -13,17 +15,6 @@ bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 std::string_view WithoutPrefix(std::string_view name) {
   const std::size_t colon = name.find(':');
   return colon == kNone ? name : name.substr(colon + 1);
-}
-
-void AppendUtf8(std::uint32_t code, std::string& out) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-    return;
-  }
-  const int num_tails = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  static constexpr unsigned char kLeads[] = {0, 0xC0, 0xE0, 0xF0};
-  out += static_cast<char>(kLeads[num_tails] | (code >> (6 * num_tails)));
-  for (int i = num_tails - 1; i >= 0; --i) out += static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F));
 }
 
 // Appends what an entity (without & and ;) stands for; unknown ones stay as they are written.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -14,8 +13,6 @@
 
 namespace vernier {
 namespace {
-
-using ByteSpan = std::span<const std::byte>;
 
 constexpr std::uint32_t kLocalSignature = 0x04034b50;
 constexpr std::uint32_t kDirectorySignature = 0x02014b50;
@@ -274,21 +271,9 @@ Result<std::vector<ZipMember>> ListMembers(ByteSpan file) {
   return members;
 }
 
-Result<Bytes> Inflate(ByteSpan packed, std::uint64_t unpacked_bytes) {
-  Bytes bytes;
-  try {
-    bytes.resize(unpacked_bytes);
-  } catch (const std::exception&) {
-    return Error{ErrorCode::kTooLarge, "", std::to_string(unpacked_bytes) + " bytes unpacked"};
-  }
-  const std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> decompressor(
-      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
-  if (!decompressor) return Error{ErrorCode::kTooLarge, "", "out of memory"};
-  // Without a pointer for the actual size, anything but exactly this many bytes is an error.
-  if (libdeflate_deflate_decompress(decompressor.get(), packed.data(), packed.size(), bytes.data(),
-                                    bytes.size(), nullptr) != LIBDEFLATE_SUCCESS) {
-    return Bad("", "its deflated data is damaged");
-  }
+Result<Bytes> Inflated(ByteSpan packed, std::uint64_t unpacked_bytes) {
+  VN_ASSIGN_OR_RETURN(Bytes bytes, Allocate(unpacked_bytes, "", " unpacked"));
+  VN_RETURN_IF_ERROR(InflateInto(packed, /*has_zlib_header=*/false, bytes));
   return bytes;
 }
 
@@ -301,9 +286,20 @@ bool LooksLikeZip(ByteSpan bytes) {
 }
 
 Result<std::vector<ZipMember>> ListZip(const FileRef& file) {
-  auto members = ListMembers(file->bytes());
-  if (!members) return In(file->path(), std::move(members).error());
-  return members;
+  return Inside(file->path(), ListMembers(file->bytes()));
+}
+
+Result<Done> InflateInto(ByteSpan packed, bool has_zlib_header, Bytes& out) {
+  const std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> decompressor(
+      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
+  if (!decompressor) return Error{ErrorCode::kTooLarge, "", "out of memory"};
+  const auto decompress = has_zlib_header ? libdeflate_zlib_decompress : libdeflate_deflate_decompress;
+  // Without a pointer for the actual size, anything but exactly this many bytes is an error.
+  if (decompress(decompressor.get(), packed.data(), packed.size(), out.data(), out.size(), nullptr) !=
+      LIBDEFLATE_SUCCESS) {
+    return Bad("", "its deflated data is damaged");
+  }
+  return Done{};
 }
 
 ByteSpan StoredBytes(const FileRef& file, const ZipMember& member) {
@@ -314,7 +310,7 @@ Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member) {
   const std::string where = file->path() + ": " + Where(member);
   const ByteSpan stored = StoredBytes(file, member);
   Result<Bytes> bytes =
-      member.deflated ? Inflate(stored, member.unpacked_bytes) : Bytes(stored.begin(), stored.end());
+      member.deflated ? Inflated(stored, member.unpacked_bytes) : Bytes(stored.begin(), stored.end());
   if (file->changed()) return Error{ErrorCode::kFileChanged, where, ""};
   if (!bytes) return In(where, std::move(bytes).error());
   if (libdeflate_crc32(0, bytes->data(), bytes->size()) != member.crc32)

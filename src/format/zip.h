@@ -39,6 +39,9 @@ std::span<const std::byte> StoredBytes(const FileRef& file, const ZipMember& mem
 // The member's bytes, inflated when deflated, crc checked.
 Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member);
 
+// Raw deflate data, or with zlib's header around it; an error unless it fills `out` exactly.
+Result<Done> InflateInto(ByteSpan packed, bool has_zlib_header, Bytes& out);
+
 // A member that is unpacked later, from the same file opened again.
 class PackedMember {
  public:

@@ -1,7 +1,7 @@
 #include "vernier/match.h"
 
 #include <algorithm>
-#include <cctype>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 
@@ -43,20 +43,16 @@ Names NamesOf(std::span<const TensorInfo> tensors) {
   return names;
 }
 
-Indexes AllOf(std::size_t count) {
-  Indexes indexes(count);
-  for (std::size_t i = 0; i < count; ++i) indexes[i] = i;
-  return indexes;
-}
-
 enum class GroupRule { kAsManyAsPossible, kOnlyEqualCounts };
 
 // Pairs the leftovers of both sides whose keys are equal, in order, and takes them off the leftovers.
 class Matcher {
  public:
   Matcher(std::size_t num_target, std::size_t num_golden) {
-    pairing_.only_target = AllOf(num_target);
-    pairing_.only_golden = AllOf(num_golden);
+    pairing_.only_target.resize(num_target);
+    pairing_.only_golden.resize(num_golden);
+    std::iota(pairing_.only_target.begin(), pairing_.only_target.end(), std::size_t{0});
+    std::iota(pairing_.only_golden.begin(), pairing_.only_golden.end(), std::size_t{0});
   }
 
   // key(side, index) is the text that counts; rule(target index) the reason to record.

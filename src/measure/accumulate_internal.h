@@ -22,12 +22,17 @@ struct PairPlan {
   RelativeKind relative = RelativeKind::kNone;
   double epsilon = 0;
   int ulp_bits = 0;  // 0: not measured
-  bool precheck_double = false;
   Dtype target_dtype = Dtype::kF32;
   MeasureOptions options;
 };
 
 Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, const MeasureOptions& options);
+
+// Adds up members that are sums or counts.
+template <class T, class... Member>
+void AddMembers(T& to, const T& from, Member T::*... members) {
+  ((to.*members += from.*members), ...);
+}
 
 // Measures the numbers [first, first + count) of a pair.
 PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std::uint64_t first,
@@ -51,6 +56,8 @@ void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, Sp
 template <class W>
 void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered,
                    double min_normal, TensorStats& stats);
+// Of a block of finite numbers.
+TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum, const Lanes& sum_sq);
 TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
                                std::uint64_t count);
 void Merge(TensorStats& stats, const TensorStats& next);

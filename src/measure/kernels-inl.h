@@ -8,21 +8,14 @@
 #include "hwy/highway.h"
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
-#include "measure/stored-inl.h"  // what is left of half precision here builds on it
+#include "measure/stored-inl.h"  // first: the others load with it
+#include "measure/summary-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-using D64 = hn::CappedTag<double, kNumLanes>;
-using V64 = hn::Vec<D64>;
-
-HWY_INLINE V64 LoadWide(D64 d, const double* from) { return hn::LoadU(d, from); }
-HWY_INLINE V64 LoadWide(D64 d, const float* from) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D64>(), from));
-}
 
 // Calls body(lane) for the first lane of each group that fits a register.
 template <class Body>
@@ -31,51 +24,15 @@ HWY_INLINE void ForEachLaneGroup(Body&& body) {
   for (std::size_t lane = 0; lane < kNumLanes; lane += hn::Lanes(d)) body(lane);
 }
 
-// sum + a * b. The product of two floats is exact in double, so that fusing changes no bit; that of two
-// doubles is not.
-template <class T>
-HWY_INLINE V64 AddProduct(V64 sum, V64 a, V64 b) {
-  if constexpr (sizeof(T) == sizeof(float)) return hn::MulAdd(a, b, sum);
-  return hn::Add(sum, hn::Mul(a, b));
-}
-
 HWY_INLINE std::size_t WholeLanes(std::size_t n) { return n - n % kNumLanes; }
-
-// Widest registers of T, for what needs no lanes: extremes and counts come out the same in any order.
-template <class T>
-using DWide = hn::CappedTag<T, 64 / sizeof(T)>;
 
 // Smallest and largest of a block. REQUIRES: n > 0
 template <class T>
-HWY_INLINE void Extremes(const T* x, std::size_t n, double& min_out, double& max_out) {
-  const DWide<T> d;
-  const std::size_t step = hn::Lanes(d);
-  min_out = max_out = plain::LoadAt<T>(x, 0);
-  if (n < step) {
-    Lanes unused;
-    return plain::SumsAndExtremes(x, 0, n, unused, min_out, max_out);
-  }
-  // Two chains of each, because one would wait out its own latency.
-  auto min = hn::LoadU(d, x), max = min, min2 = min, max2 = min;
-  std::size_t i = 0;
-  for (; i + 2 * step <= n; i += 2 * step) {
-    const auto value = hn::LoadU(d, x + i), value2 = hn::LoadU(d, x + i + step);
-    min = hn::Min(value, min);
-    max = hn::Max(value, max);
-    min2 = hn::Min(value2, min2);
-    max2 = hn::Max(value2, max2);
-  }
-  if (i + step <= n) {
-    const auto value = hn::LoadU(d, x + i);
-    min = hn::Min(value, min);
-    max = hn::Max(value, max);
-  }
-  min = hn::Min(min, min2);
-  max = hn::Max(max, max2);
-  // The last vector may overlap the one before it: that changes no extreme.
-  const auto last = hn::LoadU(d, x + n - step);
-  min_out = hn::GetLane(hn::MinOfLanes(d, hn::Min(last, min)));
-  max_out = hn::GetLane(hn::MaxOfLanes(d, hn::Max(last, max)));
+HWY_INLINE void Extremes(const T* x, std::size_t n, double& min, double& max) {
+  Range<T> range = plain::FirstRange(x);
+  FindRange(x, n, range);
+  min = range.min;
+  max = range.max;
 }
 
 template <unsigned kParts, class T>
@@ -95,7 +52,7 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
       // Memory works while we compute: what follows this block is fetched by the time it is asked for.
       hwy::Prefetch(next.target + i * next.target_item_bytes);
       hwy::Prefetch(next.golden + i * next.golden_item_bytes);
-      const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
+      const V64 a = LoadAs(d64, t + i), b = LoadAs(d64, g + i);
       const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
       dot = AddProduct<T>(dot, a, b);
       sq_t = AddProduct<T>(sq_t, a, a);
@@ -141,7 +98,7 @@ void Details(const T* t, const T* g, std::size_t n, double floor, DetailLanes& o
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
     V64 abs_d = hn::Zero(d64), sum_d = abs_d;
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
-      const V64 a = LoadWide(d64, t + i), b = LoadWide(d64, g + i);
+      const V64 a = LoadAs(d64, t + i), b = LoadAs(d64, g + i);
       const V64 d = hn::Sub(a, b), magnitude = hn::Abs(d);
       const V64 relative = hn::Div(magnitude, hn::Max(hn::Abs(b), least));
       abs_d = hn::Add(abs_d, magnitude);
@@ -164,7 +121,7 @@ void Stats(const T* x, std::size_t n, StatsLanes& out) {
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
     V64 sum = hn::Zero(d64), sum_sq = sum;
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
-      const V64 value = LoadWide(d64, x + i);
+      const V64 value = LoadAs(d64, x + i);
       sum = hn::Add(sum, value);
       sum_sq = hn::Add(sum_sq, hn::Mul(value, value));
     }
@@ -183,7 +140,7 @@ void Centered(const T* x, std::size_t n, double mean, Lanes& out) {
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
     V64 sum_sq = hn::Zero(d64);
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
-      const V64 value = hn::Sub(LoadWide(d64, x + i), vector_mean);
+      const V64 value = hn::Sub(LoadAs(d64, x + i), vector_mean);
       sum_sq = hn::Add(sum_sq, hn::Mul(value, value));
     }
     hn::Store(sum_sq, d64, out.lane + lane);
@@ -208,66 +165,29 @@ void Zeros(const T* x, std::size_t n, double min_normal, ZeroCounts& out) {
   plain::Zeros(x, i, n, min_normal, out);
 }
 
-// The part that RelativeOwn and RelativeDouble share: extremes and counts of relative errors in registers of
-// type D.
-template <class D>
-struct RelativeCounter {
-  using V = hn::Vec<D>;
-  using T = hn::TFromD<D>;
-  explicit RelativeCounter(D tag, double t1_value, double t5_value)
-      : d(tag),
-        t1(hn::Set(d, static_cast<T>(t1_value))),
-        t5(hn::Set(d, static_cast<T>(t5_value))),
-        max(hn::Zero(d)) {}
-  HWY_INLINE void Add(V relative) {
+template <class W, class T>  // W: the type it is computed in
+void RelativeIn(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
+  const DWide<W> d;
+  const auto eps = hn::Set(d, static_cast<W>(epsilon)), zero = hn::Zero(d);
+  const auto t1 = hn::Set(d, static_cast<W>(0.001)), t5 = hn::Set(d, static_cast<W>(0.005));
+  auto max = zero;
+  std::uint64_t below_1e3 = 0, below_5e3 = 0;
+  const std::size_t step = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) {
+    auto a = LoadAs(d, t + i), b = LoadAs(d, g + i);
+    const auto is_zero = hn::Eq(b, zero);
+    a = hn::IfThenElse(is_zero, hn::Add(a, eps), a);
+    b = hn::IfThenElse(is_zero, hn::Add(b, eps), b);
+    const auto relative = hn::Abs(hn::Div(hn::Sub(a, b), b));
     max = hn::Max(max, relative);
     below_1e3 += hn::CountTrue(d, hn::Lt(relative, t1));
     below_5e3 += hn::CountTrue(d, hn::Lt(relative, t5));
   }
-  HWY_INLINE void Finish(RelativeLanes& out) const {
-    plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d, max)), out.max);
-    out.num_below_1e3 += below_1e3;
-    out.num_below_5e3 += below_5e3;
-  }
-  D d;
-  V t1, t5, max;
-  std::uint64_t below_1e3 = 0, below_5e3 = 0;
-};
-
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V RelativeOrEpsilon(D d, V a, V b, V epsilon) {
-  const auto zero = hn::Eq(b, hn::Zero(d));
-  a = hn::IfThenElse(zero, hn::Add(a, epsilon), a);
-  b = hn::IfThenElse(zero, hn::Add(b, epsilon), b);
-  return hn::Abs(hn::Div(hn::Sub(a, b), b));
-}
-
-template <class T>
-void RelativeOwn(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
-  const DWide<T> d;
-  const auto eps = hn::Set(d, static_cast<T>(epsilon));
-  RelativeCounter<decltype(d)> counter(d, 0.001, 0.005);
-  const std::size_t step = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    counter.Add(RelativeOrEpsilon(d, hn::LoadU(d, t + i), hn::LoadU(d, g + i), eps));
-  }
-  counter.Finish(out);
-  plain::RelativeIn<T>(t, g, i, n, epsilon, out);
-}
-
-template <class T>
-void RelativeDouble(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
-  const D64 d64;
-  const V64 eps = hn::Set(d64, epsilon);
-  RelativeCounter<D64> counter(d64, 0.001, 0.005);
-  const std::size_t step = hn::Lanes(d64);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) {
-    counter.Add(RelativeOrEpsilon(d64, LoadWide(d64, t + i), LoadWide(d64, g + i), eps));
-  }
-  counter.Finish(out);
-  plain::RelativeIn<double>(t, g, i, n, epsilon, out);
+  plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d, max)), out.max);
+  out.num_below_1e3 += below_1e3;
+  out.num_below_5e3 += below_5e3;
+  plain::RelativeIn<W>(t, g, i, n, epsilon, out);
 }
 
 template <class T>
@@ -276,7 +196,7 @@ void Thresholds(const T* t, const T* g, std::size_t n, std::uint64_t* above) {
   const std::size_t step = hn::Lanes(d64);
   std::size_t i = 0;
   for (; i + step <= n; i += step) {
-    const V64 d = hn::Abs(hn::Sub(LoadWide(d64, t + i), LoadWide(d64, g + i)));
+    const V64 d = hn::Abs(hn::Sub(LoadAs(d64, t + i), LoadAs(d64, g + i)));
     for (std::size_t k = 0; k < kNumAbsThresholds; ++k) {
       above[k] += hn::CountTrue(d64, hn::Gt(d, hn::Set(d64, kAbsThresholds[k])));
     }
@@ -309,15 +229,6 @@ void RelativeHalf(const float* t, const float* g, std::size_t n, RelativeLanes& 
   plain::RelativeHalf(t, g, i, n, out);
 }
 
-void WidenF32(const void* in, std::size_t n, double* out) {
-  const D64 d64;
-  const auto* from = static_cast<const float*>(in);
-  const std::size_t step = hn::Lanes(d64);
-  std::size_t i = 0;
-  for (; i + step <= n; i += step) hn::StoreU(LoadWide(d64, from + i), d64, out + i);
-  plain::WidenF32(in, i, n, out);
-}
-
 template <class T>
 constexpr TypedKernels<T> kTyped = {
     {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
@@ -325,20 +236,21 @@ constexpr TypedKernels<T> kTyped = {
     Stats<T>,
     Centered<T>,
     Zeros<T>,
-    RelativeOwn<T>,
-    RelativeDouble<T>,
+    RelativeIn<T, T>,
+    RelativeIn<double, T>,
     Thresholds<T>};
 
 const Kernels* Table() {
   static const Kernels table = {hwy::TargetName(HWY_TARGET),
                                 kTyped<float>,
                                 kTyped<double>,
-                                WidenF16,
-                                WidenBF16,
-                                WidenF32,
+                                Widen<Float16>,
+                                Widen<BFloat16>,
+                                Widen<float>,
                                 RelativeHalf,
-                                {Ulp16, MaxUlp<std::uint16_t>},
-                                {Ulp32, MaxUlp<std::uint32_t>}};
+                                {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
+                                {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
+                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), Xor64}};
   return &table;
 }
 

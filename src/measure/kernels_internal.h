@@ -9,7 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <vector>
+
+#include "vernier/dtype.h"
 
 namespace vernier::internal {
 
@@ -112,6 +116,52 @@ struct UlpKernels {
   std::uint64_t (*max)(const void* t, const void* g, std::size_t n);
 };
 
+// What a recorder wants of one tensor (summary.cc). Element i of a chunk is added to lane i % kNumSumLanes,
+// whatever the width of the machine's registers. Many lanes, because one chain of additions would wait out
+// its own latency.
+inline constexpr std::size_t kNumSumLanes = 32;
+
+struct SumLanes {
+  alignas(64) double sum[kNumSumLanes] = {};
+  alignas(64) double sum_sq[kNumSumLanes] = {};
+};
+
+template <class T>
+struct Range {
+  T min, max;
+};
+
+// The type in which the extremes of a stored type are found.
+template <class T>
+using Work = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
+
+template <class... T>
+struct Types {};
+using SummedTypes = Types<float, double, Float16, BFloat16>;
+using RangedTypes = Types<float, double, Float16, BFloat16, std::int8_t, std::uint8_t, std::int16_t,
+                          std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>;
+
+// Both take a block that begins at a multiple of kNumSumLanes in its chunk; `x` may be unaligned.
+template <class T>
+using SumKernel = void (*)(const T* x, std::size_t n, SumLanes& lanes);
+// Widens `range`, which holds some element of the tensor already.
+template <class T>
+using RangeKernel = void (*)(const T* x, std::size_t n, Range<Work<T>>& range);
+template <class... T>
+using SumTable = std::tuple<SumKernel<T>...>;
+template <class... T>
+using RangeTable = std::tuple<RangeKernel<T>...>;
+template <class... T>
+SumTable<T...> SumTableOf(Types<T...>);
+template <class... T>
+RangeTable<T...> RangeTableOf(Types<T...>);
+
+struct SummaryKernels {
+  decltype(SumTableOf(SummedTypes())) sum;
+  decltype(RangeTableOf(RangedTypes())) range;
+  std::uint64_t (*xor64)(const std::byte* bytes, std::size_t num_bytes);
+};
+
 struct Kernels {
   const char* name;
   TypedKernels<float> f32;
@@ -122,6 +172,7 @@ struct Kernels {
   // |d / g| where every step is rounded to half precision, as NumPy computes with float16
   void (*relative_half)(const float* t, const float* g, std::size_t n, RelativeLanes& out);
   UlpKernels ulp16, ulp32;
+  SummaryKernels summary;
 };
 
 const Kernels& PlainKernels();

@@ -262,18 +262,8 @@ class ChunkMeasurer {
   }
 
   void AddStats(const PairLanes& lanes, std::size_t n) {
-    TensorStats target, golden;
-    target.num_elements = golden.num_elements = n;
-    target.finite_min = lanes.min_t + 0.0;
-    target.finite_max = lanes.max_t + 0.0;
-    target.finite_sum = lanes.sum_t.Sum();
-    target.finite_sum_sq = lanes.sq_t.Sum();
-    golden.finite_min = lanes.min_g + 0.0;
-    golden.finite_max = lanes.max_g + 0.0;
-    golden.finite_sum = lanes.sum_g.Sum();
-    golden.finite_sum_sq = lanes.sq_g.Sum();
-    Merge(measures_.target, target);
-    Merge(measures_.golden, golden);
+    Merge(measures_.target, FiniteStats(n, lanes.min_t, lanes.max_t, lanes.sum_t, lanes.sq_t));
+    Merge(measures_.golden, FiniteStats(n, lanes.min_g, lanes.max_g, lanes.sum_g, lanes.sq_g));
   }
 
   RelativeLanes OtherRelative(const W* t, const W* g, std::size_t n) const {
@@ -398,36 +388,21 @@ void Merge(PairMeasures& m, const PairMeasures& next) {
     m.special_mismatch_target = next.special_mismatch_target;
     m.special_mismatch_golden = next.special_mismatch_golden;
   }
-  m.num_elements += next.num_elements;
-  m.dot += next.dot;
-  m.sum_sq_target += next.sum_sq_target;
-  m.sum_sq_golden += next.sum_sq_golden;
-  m.sum_sq_diff += next.sum_sq_diff;
-  m.sum_abs_diff += next.sum_abs_diff;
-  m.sum_diff += next.sum_diff;
-  m.num_both_nan += next.num_both_nan;
-  m.num_both_same_inf += next.num_both_same_inf;
-  m.num_opposite_inf += next.num_opposite_inf;
-  m.num_nan_target_only += next.num_nan_target_only;
-  m.num_nan_golden_only += next.num_nan_golden_only;
-  m.num_inf_target_only += next.num_inf_target_only;
-  m.num_inf_golden_only += next.num_inf_golden_only;
+  using M = PairMeasures;
+  AddMembers(m, next, &M::num_elements, &M::dot, &M::sum_sq_target, &M::sum_sq_golden, &M::sum_sq_diff,
+             &M::sum_abs_diff, &M::sum_diff, &M::num_both_nan, &M::num_both_same_inf, &M::num_opposite_inf,
+             &M::num_nan_target_only, &M::num_nan_golden_only, &M::num_inf_target_only,
+             &M::num_inf_golden_only, &M::sum_relative, &M::num_relative_below_1e3,
+             &M::num_relative_below_5e3, &M::num_close, &M::num_target_greater, &M::num_target_less,
+             &M::num_ulp_above, &M::sum_ulp);
   Merge(m.target, next.target);
   Merge(m.golden, next.golden);
   m.max_relative = std::max(m.max_relative, next.max_relative);
-  m.sum_relative += next.sum_relative;
   m.relative_has_nan |= next.relative_has_nan;
-  m.num_relative_below_1e3 += next.num_relative_below_1e3;
-  m.num_relative_below_5e3 += next.num_relative_below_5e3;
   m.rtol = next.rtol;
   m.atol = next.atol;
-  m.num_close += next.num_close;
-  m.num_target_greater += next.num_target_greater;
-  m.num_target_less += next.num_target_less;
   m.has_ulp = next.has_ulp;
   m.max_ulp = std::max(m.max_ulp, next.max_ulp);
-  m.num_ulp_above += next.num_ulp_above;
-  m.sum_ulp += next.sum_ulp;
   for (std::size_t i = 0; i < m.num_abs_above.size(); ++i) m.num_abs_above[i] += next.num_abs_above[i];
   Merge(m.precheck, next.precheck);
 }

@@ -21,6 +21,19 @@ std::uint64_t MaxUlp(const void* t, const void* g, std::size_t n) {
   return plain::MaxUlp<Bits>(t, g, 0, n);
 }
 
+template <class T, class W>
+void Widen(const void* in, std::size_t n, W* out) {
+  plain::Widen<T>(in, 0, n, out);
+}
+template <class... T>
+constexpr SumTable<T...> AllSums(Types<T...>) {
+  return {[](const T* x, std::size_t n, SumLanes& lanes) { plain::Sum(x, 0, n, lanes); }...};
+}
+template <class... T>
+constexpr RangeTable<T...> AllRanges(Types<T...>) {
+  return {[](const T* x, std::size_t n, Range<Work<T>>& range) { plain::FindRange(x, 0, n, range); }...};
+}
+
 template <class T>
 constexpr TypedKernels<T> kTyped = {
     {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
@@ -48,14 +61,16 @@ constexpr Kernels kPlain = {
     "PLAIN",
     kTyped<float>,
     kTyped<double>,
-    [](const void* in, std::size_t n, float* out) { plain::WidenF16(in, 0, n, out); },
-    [](const void* in, std::size_t n, float* out) { plain::WidenBF16(in, 0, n, out); },
-    [](const void* in, std::size_t n, double* out) { plain::WidenF32(in, 0, n, out); },
+    Widen<Float16>,
+    Widen<BFloat16>,
+    Widen<float>,
     [](const float* t, const float* g, std::size_t n, RelativeLanes& out) {
       plain::RelativeHalf(t, g, 0, n, out);
     },
     {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
     {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
+    {AllSums(SummedTypes()), AllRanges(RangedTypes()),
+     [](const std::byte* bytes, std::size_t num_bytes) { return plain::Xor64(bytes, 0, num_bytes); }},
 };
 
 }  // namespace

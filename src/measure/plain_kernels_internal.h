@@ -18,19 +18,13 @@ T LoadAt(const void* data, std::size_t index) {
   return value;
 }
 
-inline void KeepMax(double value, double& max) { max = value > max ? value : max; }
-
 template <class T>
-void Diff(const T* t, const T* g, std::size_t first, std::size_t n, PairLanes& out) {
-  for (std::size_t i = first; i < n; ++i) {
-    const std::size_t lane = i % kNumLanes;
-    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), d = a - b;
-    out.dot.lane[lane] += a * b;
-    out.sq_t.lane[lane] += a * a;
-    out.sq_g.lane[lane] += b * b;
-    out.sq_d.lane[lane] += d * d;
-    KeepMax(std::abs(d), out.max_abs_d.lane[lane]);
-  }
+void KeepMin(std::type_identity_t<T> value, T& min) {
+  min = value < min ? value : min;
+}
+template <class T>
+void KeepMax(std::type_identity_t<T> value, T& max) {
+  max = value > max ? value : max;
 }
 
 template <class T>
@@ -39,8 +33,8 @@ void Stats(const T* x, std::size_t first, std::size_t n, StatsLanes& out) {
     const double value = LoadAt<T>(x, i);
     out.sum.lane[i % kNumLanes] += value;
     out.sum_sq.lane[i % kNumLanes] += value * value;
-    out.min = value < out.min ? value : out.min;
-    out.max = value > out.max ? value : out.max;
+    KeepMin(value, out.min);
+    KeepMax(value, out.max);
   }
 }
 
@@ -68,17 +62,6 @@ inline void CountRelative(double relative, double threshold_1e3, double threshol
   out.num_below_5e3 += relative < threshold_5e3;
 }
 
-template <class T>
-void RelativeFloor(const T* t, const T* g, std::size_t first, std::size_t n, double floor,
-                   RelativeLanes& out) {
-  for (std::size_t i = first; i < n; ++i) {
-    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), magnitude = std::abs(b);
-    const double relative = std::abs(a - b) / (magnitude > floor ? magnitude : floor);
-    out.sum.lane[i % kNumLanes] += relative;
-    KeepMax(relative, out.max);
-  }
-}
-
 template <class W, class T>  // W: the type it is computed in
 void RelativeIn(const T* t, const T* g, std::size_t first, std::size_t n, double epsilon,
                 RelativeLanes& out) {
@@ -99,6 +82,22 @@ inline float HalfToFloat(std::uint16_t half) {
   const std::uint32_t scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
   const std::uint32_t special = (half & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0;
   return std::bit_cast<float>(scaled | special | static_cast<std::uint32_t>(half & 0x8000u) << 16);
+}
+
+template <class T>
+inline constexpr bool kIsFloat8 = std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2> ||
+                                  std::is_same_v<T, Float8E4M3FNUZ> || std::is_same_v<T, Float8E5M2FNUZ>;
+
+// The value of a stored element: halves become floats, the others are their own value.
+template <class T>
+auto ValueOf(T stored) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return HalfToFloat(stored.bits);
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(stored.bits) << 16);
+  } else {
+    return stored;
+  }
 }
 
 // Nearest half-precision value, ties to even; as a float.
@@ -135,16 +134,6 @@ inline void RelativeHalf(const float* t, const float* g, std::size_t first, std:
 }
 
 template <class T>
-std::uint64_t CountClose(const T* t, const T* g, std::size_t first, std::size_t n, double rtol, double atol) {
-  std::uint64_t count = 0;
-  for (std::size_t i = first; i < n; ++i) {
-    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i);
-    count += std::abs(a - b) <= atol + rtol * std::abs(b);
-  }
-  return count;
-}
-
-template <class T>
 void Details(const T* t, const T* g, std::size_t first, std::size_t n, double floor, DetailLanes& out) {
   for (std::size_t i = first; i < n; ++i) {
     const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), d = a - b, magnitude = std::abs(b);
@@ -158,28 +147,34 @@ void Details(const T* t, const T* g, std::size_t first, std::size_t n, double fl
   }
 }
 
-template <class T>
-void SumsAndExtremes(const T* x, std::size_t first, std::size_t n, Lanes& sum, double& min, double& max) {
-  for (std::size_t i = first; i < n; ++i) {
-    const double value = LoadAt<T>(x, i);
-    sum.lane[i % kNumLanes] += value;
-    min = value < min ? value : min;
-    max = value > max ? value : max;
-  }
-}
-
 // REQUIRES: with kPartStats, the extremes hold those of the elements before `first`, or element 0 itself.
 template <unsigned kParts, class T>
 void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairParameters& parameters,
           PairLanes& out) {
-  Diff(t, g, first, n, out);
-  if constexpr ((kParts & kPartStats) != 0) {
-    SumsAndExtremes(t, first, n, out.sum_t, out.min_t, out.max_t);
-    SumsAndExtremes(g, first, n, out.sum_g, out.min_g, out.max_g);
+  for (std::size_t i = first; i < n; ++i) {
+    const std::size_t lane = i % kNumLanes;
+    const double a = LoadAt<T>(t, i), b = LoadAt<T>(g, i), d = a - b, magnitude = std::abs(b);
+    out.dot.lane[lane] += a * b;
+    out.sq_t.lane[lane] += a * a;
+    out.sq_g.lane[lane] += b * b;
+    out.sq_d.lane[lane] += d * d;
+    KeepMax(std::abs(d), out.max_abs_d.lane[lane]);
+    if constexpr ((kParts & kPartStats) != 0) {
+      out.sum_t.lane[lane] += a;
+      out.sum_g.lane[lane] += b;
+      KeepMin(a, out.min_t);
+      KeepMax(a, out.max_t);
+      KeepMin(b, out.min_g);
+      KeepMax(b, out.max_g);
+    }
+    if constexpr ((kParts & kPartRelative) != 0) {
+      const double relative = std::abs(d) / (magnitude > parameters.floor ? magnitude : parameters.floor);
+      out.relative.sum.lane[lane] += relative;
+      KeepMax(relative, out.relative.max);
+    }
+    if constexpr ((kParts & kPartClose) != 0)
+      out.num_close += std::abs(d) <= parameters.atol + parameters.rtol * magnitude;
   }
-  if constexpr ((kParts & kPartRelative) != 0) RelativeFloor(t, g, first, n, parameters.floor, out.relative);
-  if constexpr ((kParts & kPartClose) != 0)
-    out.num_close += CountClose(t, g, first, n, parameters.rtol, parameters.atol);
 }
 
 template <class T>
@@ -210,7 +205,7 @@ void Ulp(const void* t, const void* g, std::size_t first, std::size_t n, std::ui
          UlpCounts& out) {
   for (std::size_t i = first; i < n; ++i) {
     const std::uint64_t distance = UlpDistance(LoadAt<Bits>(t, i), LoadAt<Bits>(g, i));
-    out.max = distance > out.max ? distance : out.max;
+    KeepMax(distance, out.max);
     out.above += distance > threshold;
     out.sum += distance;
   }
@@ -219,23 +214,49 @@ void Ulp(const void* t, const void* g, std::size_t first, std::size_t n, std::ui
 template <class Bits>
 std::uint64_t MaxUlp(const void* t, const void* g, std::size_t first, std::size_t n) {
   std::uint64_t max = 0;
-  for (std::size_t i = first; i < n; ++i) {
-    const std::uint64_t distance = UlpDistance(LoadAt<Bits>(t, i), LoadAt<Bits>(g, i));
-    max = distance > max ? distance : max;
-  }
+  for (std::size_t i = first; i < n; ++i) KeepMax(UlpDistance(LoadAt<Bits>(t, i), LoadAt<Bits>(g, i)), max);
   return max;
 }
 
-inline void WidenF16(const void* in, std::size_t first, std::size_t n, float* out) {
-  for (std::size_t i = first; i < n; ++i) out[i] = HalfToFloat(LoadAt<std::uint16_t>(in, i));
+template <class T, class W>
+void Widen(const void* in, std::size_t first, std::size_t n, W* out) {
+  for (std::size_t i = first; i < n; ++i) out[i] = ValueOf(LoadAt<T>(in, i));
 }
-inline void WidenBF16(const void* in, std::size_t first, std::size_t n, float* out) {
+
+template <class T>
+void Sum(const T* x, std::size_t first, std::size_t n, SumLanes& lanes) {
   for (std::size_t i = first; i < n; ++i) {
-    out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(LoadAt<std::uint16_t>(in, i)) << 16);
+    const auto value = static_cast<double>(ValueOf(LoadAt<T>(x, i)));
+    lanes.sum[i % kNumSumLanes] += value;
+    lanes.sum_sq[i % kNumSumLanes] += value * value;
   }
 }
-inline void WidenF32(const void* in, std::size_t first, std::size_t n, double* out) {
-  for (std::size_t i = first; i < n; ++i) out[i] = LoadAt<float>(in, i);
+
+// A range to begin with.
+template <class T>
+Range<Work<T>> FirstRange(const T* x) {
+  const Work<T> value = ValueOf(LoadAt<T>(x, 0));
+  return {value, value};
+}
+
+template <class T>
+void FindRange(const T* x, std::size_t first, std::size_t n, Range<Work<T>>& range) {
+  for (std::size_t i = first; i < n; ++i) {
+    const Work<T> value = ValueOf(LoadAt<T>(x, i));
+    KeepMin(value, range.min);
+    KeepMax(value, range.max);
+  }
+}
+
+// REQUIRES: first % 8 == 0
+inline std::uint64_t Xor64(const std::byte* bytes, std::size_t first, std::size_t num_bytes) {
+  std::uint64_t result = 0;
+  for (std::size_t i = first; i < num_bytes; i += sizeof result) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + i, num_bytes - i < sizeof word ? num_bytes - i : sizeof word);
+    result ^= word;
+  }
+  return result;
 }
 
 }  // namespace vernier::internal::plain

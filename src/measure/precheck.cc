@@ -25,6 +25,10 @@ double FractionalUlp(double diff, double g, const PrecheckOptions& options) {
   return std::ldexp(diff, options.mantissa_bits - exponent);
 }
 
+double MaxOrNan(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
+}
+
 // 8-bit floats have a tapered precision in the standard: fewer bits the further from one.
 double TaperedUlp(double t, double g) {
   constexpr double kTiny = 0x1p-1000;
@@ -60,8 +64,7 @@ void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype,
     m.num_target_greater += d > lowered;
     m.num_target_less += d < lowered;
     const double ulp = tapered ? TaperedUlp(d, b) : FractionalUlp(diff, b, options);
-    m.max_ulp = std::isnan(ulp) || std::isnan(m.max_ulp) ? std::numeric_limits<double>::quiet_NaN()
-                                                         : std::max(m.max_ulp, ulp);
+    m.max_ulp = MaxOrNan(m.max_ulp, ulp);
     m.sum_ulp += ulp;
     m.num_ulp_above += ulp > options.ulp_limit;
     if (!std::isfinite(d) || !std::isfinite(lowered)) {
@@ -85,24 +88,13 @@ template void AddPrecheckBlock(const double*, const double*, std::size_t, Dtype,
                                PrecheckMeasures&);
 
 void Merge(PrecheckMeasures& m, const PrecheckMeasures& next) {
-  m.num_special += next.num_special;
-  m.num_special_mismatches += next.num_special_mismatches;
-  m.num_small += next.num_small;
-  m.num_small_errors += next.num_small_errors;
-  m.num_normal += next.num_normal;
-  m.num_normal_errors += next.num_normal_errors;
-  m.num_below_1e2 += next.num_below_1e2;
-  m.num_below_1e3 += next.num_below_1e3;
-  m.num_below_1e4 += next.num_below_1e4;
-  m.num_target_greater += next.num_target_greater;
-  m.num_target_less += next.num_target_less;
-  m.normal_sum_sq_diff += next.normal_sum_sq_diff;
-  m.normal_sum_relative += next.normal_sum_relative;
+  using M = PrecheckMeasures;
+  AddMembers(m, next, &M::num_special, &M::num_special_mismatches, &M::num_small, &M::num_small_errors,
+             &M::num_normal, &M::num_normal_errors, &M::num_below_1e2, &M::num_below_1e3, &M::num_below_1e4,
+             &M::num_target_greater, &M::num_target_less, &M::normal_sum_sq_diff, &M::normal_sum_relative,
+             &M::sum_ulp, &M::num_ulp_above);
   m.normal_max_relative = std::max(m.normal_max_relative, next.normal_max_relative);
-  m.max_ulp = std::isnan(m.max_ulp) || std::isnan(next.max_ulp) ? std::numeric_limits<double>::quiet_NaN()
-                                                                : std::max(m.max_ulp, next.max_ulp);
-  m.sum_ulp += next.sum_ulp;
-  m.num_ulp_above += next.num_ulp_above;
+  m.max_ulp = MaxOrNan(m.max_ulp, next.max_ulp);
 }
 
 }  // namespace vernier::internal

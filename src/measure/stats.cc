@@ -35,14 +35,9 @@ void Compact(const W* x, std::size_t n, FiniteBlock<W>& block, TensorStats& stat
 }
 
 template <class W>
-TensorStats FiniteStats(const W* x, std::size_t n, const StatsLanes& lanes, const TypedKernels<W>& kernels,
-                        bool centered, double min_normal) {
-  TensorStats block;
-  block.num_elements = n;
-  block.finite_min = lanes.min + 0.0;  // adding zero makes -0 into 0, which no instruction set orders alike
-  block.finite_max = lanes.max + 0.0;
-  block.finite_sum = lanes.sum.Sum();
-  block.finite_sum_sq = lanes.sum_sq.Sum();
+TensorStats FiniteBlockStats(const W* x, std::size_t n, const StatsLanes& lanes,
+                             const TypedKernels<W>& kernels, bool centered, double min_normal) {
+  TensorStats block = FiniteStats(n, lanes.min, lanes.max, lanes.sum, lanes.sum_sq);
   if (centered) {
     Lanes sum_sq;
     kernels.centered(x, n, block.finite_sum / static_cast<double>(n), sum_sq);
@@ -77,7 +72,7 @@ void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bo
   StatsLanes lanes;
   kernels.stats(x, n, lanes);
   if (std::isfinite(lanes.sum_sq.Sum())) {
-    return Merge(stats, FiniteStats(x, n, lanes, kernels, centered, min_normal));
+    return Merge(stats, FiniteBlockStats(x, n, lanes, kernels, centered, min_normal));
   }
   FiniteBlock<W> finite;
   TensorStats block;
@@ -86,7 +81,7 @@ void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bo
   if (finite.n > 0) {
     lanes = StatsLanes{};
     kernels.stats(finite.values, finite.n, lanes);
-    Merge(block, FiniteStats(finite.values, finite.n, lanes, kernels, centered, min_normal));
+    Merge(block, FiniteBlockStats(finite.values, finite.n, lanes, kernels, centered, min_normal));
   }
   Merge(stats, block);
 }
@@ -94,6 +89,16 @@ template void AddStatsBlock(const float*, std::size_t, const TypedKernels<float>
                             TensorStats&);
 template void AddStatsBlock(const double*, std::size_t, const TypedKernels<double>&, bool, double,
                             TensorStats&);
+
+TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum, const Lanes& sum_sq) {
+  TensorStats block;
+  block.num_elements = n;
+  block.finite_min = min + 0.0;  // adding zero makes -0 into 0, which no instruction set orders alike
+  block.finite_max = max + 0.0;
+  block.finite_sum = sum.Sum();
+  block.finite_sum_sq = sum_sq.Sum();
+  return block;
+}
 
 TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
                                std::uint64_t count) {
@@ -115,14 +120,9 @@ void Merge(TensorStats& stats, const TensorStats& next) {
     stats.finite_min = next.finite_min;
     stats.finite_max = next.finite_max;
   }
-  stats.num_elements += next.num_elements;
-  stats.num_nan += next.num_nan;
-  stats.num_pos_inf += next.num_pos_inf;
-  stats.num_neg_inf += next.num_neg_inf;
-  stats.num_zero += next.num_zero;
-  stats.num_denormal += next.num_denormal;
-  stats.finite_sum += next.finite_sum;
-  stats.finite_sum_sq += next.finite_sum_sq;
+  using S = TensorStats;
+  AddMembers(stats, next, &S::num_elements, &S::num_nan, &S::num_pos_inf, &S::num_neg_inf, &S::num_zero,
+             &S::num_denormal, &S::finite_sum, &S::finite_sum_sq);
 }
 
 }  // namespace vernier::internal

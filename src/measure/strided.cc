@@ -91,15 +91,6 @@ Walk Walk::ByMemory(const StridedTensor& tensor) {
   return walk;
 }
 
-std::uint64_t Walk::span_elements() const {
-  if (num_elements_ == 0) return 0;
-  std::uint64_t last = 0;
-  for (std::size_t i = 0; i < num_axes_; ++i) {
-    last += static_cast<std::uint64_t>(axes_[i].size - 1) * static_cast<std::uint64_t>(axes_[i].stride);
-  }
-  return last + 1;
-}
-
 void Walk::Gather(const std::byte* data, std::size_t item_bytes, std::uint64_t first, std::uint64_t count,
                   std::byte* to) const {
   if (contiguous()) {

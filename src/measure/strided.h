@@ -36,8 +36,6 @@ class Walk {
   std::uint64_t repeat() const { return repeat_; }
   bool contiguous() const { return num_axes_ == 0 || (num_axes_ == 1 && axes_[0].stride == 1); }
   std::span<const Axis> axes() const { return {axes_.data(), num_axes_}; }  // outermost first
-  // Elements between the first and the last in memory, both included.
-  std::uint64_t span_elements() const;
 
   // Copies the elements [first, first + count) of the walk one behind the other.
   void Gather(const std::byte* data, std::size_t item_bytes, std::uint64_t first, std::uint64_t count,

@@ -1,52 +1,24 @@
-// The SIMD loops of summary.cc, compiled once for each instruction set by summary_kernels.cc.
-#include <bit>
+// The SIMD loops of summary.cc, compiled once for each instruction set by kernels.cc, behind stored-inl.h.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <type_traits>
+#include <tuple>
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "measure/plain_kernels_internal.h"
-#include "measure/summary_kernels_internal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
 namespace HWY_NAMESPACE {
-namespace summary {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using D64 = hn::CappedTag<double, 8>;
-using V64 = hn::Vec<D64>;
-
-HWY_INLINE V64 LoadWide(D64 d, const double* from) { return hn::LoadU(d, from); }
-HWY_INLINE V64 LoadWide(D64 d, const float* from) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D64>(), from));
-}
-
-template <class Half>  // hwy::float16_t or hwy::bfloat16_t
-HWY_INLINE V64 LoadWide(D64 d, const Half* from) {
-  return hn::PromoteTo(d, hn::PromoteTo(hn::Rebind<float, D64>(), hn::LoadU(hn::Rebind<Half, D64>(), from)));
-}
-
-// The square of a float is exact in double, so that fusing changes no bit; that of a double is not.
+// sum + a * b. The product of two floats is exact in double, so that fusing changes no bit; that of two
+// doubles is not.
 template <class T>
-HWY_INLINE V64 AddSquare(V64 sum, V64 value, const T*) {
-  if constexpr (sizeof(T) <= sizeof(float)) return hn::MulAdd(value, value, sum);
-  return hn::Add(sum, hn::Mul(value, value));
-}
-
-// One element, for what is left behind the last vector.
-template <class T>
-HWY_INLINE T LoadOne(const T* x, std::size_t i) {
-  return plain::LoadAt<T>(x, i);
-}
-HWY_INLINE float LoadOne(const hwy::float16_t* x, std::size_t i) {
-  return plain::HalfToFloat(plain::LoadAt<std::uint16_t>(x, i));
-}
-HWY_INLINE float LoadOne(const hwy::bfloat16_t* x, std::size_t i) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(plain::LoadAt<std::uint16_t>(x, i)) << 16);
+HWY_INLINE V64 AddProduct(V64 sum, V64 a, V64 b) {
+  if constexpr (sizeof(T) <= sizeof(float)) return hn::MulAdd(a, b, sum);
+  return hn::Add(sum, hn::Mul(a, b));
 }
 
 // Sends for what comes four pages later, a line of each page in turn: the machine then reads ahead in all
@@ -78,16 +50,16 @@ void Sum(const T* x, std::size_t n, SumLanes& lanes) {
         q3 = hn::Load(d, sum_sq + 3 * width);
     for (std::size_t i = lane; i < whole; i += kNumSumLanes) {
       if (lane == 0) FetchAhead(x + i);  // past the end it does nothing
-      const V64 v0 = LoadWide(d, x + i), v1 = LoadWide(d, x + i + width);
-      const V64 v2 = LoadWide(d, x + i + 2 * width), v3 = LoadWide(d, x + i + 3 * width);
+      const V64 v0 = LoadAs(d, x + i), v1 = LoadAs(d, x + i + width);
+      const V64 v2 = LoadAs(d, x + i + 2 * width), v3 = LoadAs(d, x + i + 3 * width);
       s0 = hn::Add(s0, v0);
       s1 = hn::Add(s1, v1);
       s2 = hn::Add(s2, v2);
       s3 = hn::Add(s3, v3);
-      q0 = AddSquare(q0, v0, x);
-      q1 = AddSquare(q1, v1, x);
-      q2 = AddSquare(q2, v2, x);
-      q3 = AddSquare(q3, v3, x);
+      q0 = AddProduct<T>(q0, v0, v0);
+      q1 = AddProduct<T>(q1, v1, v1);
+      q2 = AddProduct<T>(q2, v2, v2);
+      q3 = AddProduct<T>(q3, v3, v3);
     }
     hn::Store(s0, d, sum);
     hn::Store(s1, d, sum + width);
@@ -98,54 +70,26 @@ void Sum(const T* x, std::size_t n, SumLanes& lanes) {
     hn::Store(q2, d, sum_sq + 2 * width);
     hn::Store(q3, d, sum_sq + 3 * width);
   }
-  for (std::size_t i = whole; i < n; ++i) {
-    const double value = LoadOne(x, i);
-    lanes.sum[i - whole] += value;
-    lanes.sum_sq[i - whole] += value * value;
-  }
+  plain::Sum(x, whole, n, lanes);
 }
 
 template <class T>
-struct WorkType {
-  using type = T;
-};
-template <>
-struct WorkType<hwy::float16_t> {
-  using type = float;
-};
-template <>
-struct WorkType<hwy::bfloat16_t> {
-  using type = float;
-};
-template <class T>
-using WorkOf = typename WorkType<T>::type;
-
-template <class D, class T>
-HWY_INLINE hn::Vec<D> LoadWork(D d, const T* from) {
-  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
-    return hn::LoadU(d, from);
-  } else {
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), from));
-  }
-}
-
-template <class T>
-void FindRange(const T* x, std::size_t n, Range<WorkOf<T>>& range) {
-  using W = WorkOf<T>;
-  const hn::CappedTag<W, 64 / sizeof(W)> d;
+void FindRange(const T* x, std::size_t n, Range<Work<T>>& range) {
+  using W = Work<T>;
+  const DWide<W> d;
   const std::size_t step = hn::Lanes(d);
   std::size_t i = 0;
   if (n >= step) {
     auto min = hn::Set(d, range.min), max = hn::Set(d, range.max), min2 = min, max2 = max;
     for (; i + 2 * step <= n; i += 2 * step) {
-      const auto value = LoadWork(d, x + i), value2 = LoadWork(d, x + i + step);
+      const auto value = LoadAs(d, x + i), value2 = LoadAs(d, x + i + step);
       min = hn::Min(value, min);
       max = hn::Max(value, max);
       min2 = hn::Min(value2, min2);
       max2 = hn::Max(value2, max2);
     }
     if (i + step <= n) {
-      const auto value = LoadWork(d, x + i);
+      const auto value = LoadAs(d, x + i);
       min = hn::Min(value, min);
       max = hn::Max(value, max);
       i += step;
@@ -154,15 +98,11 @@ void FindRange(const T* x, std::size_t n, Range<WorkOf<T>>& range) {
     hn::Store(hn::Min(min, min2), d, mins);
     hn::Store(hn::Max(max, max2), d, maxs);
     for (std::size_t lane = 0; lane < step; ++lane) {
-      range.min = mins[lane] < range.min ? mins[lane] : range.min;
-      range.max = maxs[lane] > range.max ? maxs[lane] : range.max;
+      plain::KeepMin(mins[lane], range.min);
+      plain::KeepMax(maxs[lane], range.max);
     }
   }
-  for (; i < n; ++i) {
-    const W value = LoadOne(x, i);
-    range.min = value < range.min ? value : range.min;
-    range.max = value > range.max ? value : range.max;
-  }
+  plain::FindRange(x, i, n, range);
 }
 
 std::uint64_t Xor64(const std::byte* bytes, std::size_t num_bytes) {
@@ -177,45 +117,16 @@ std::uint64_t Xor64(const std::byte* bytes, std::size_t num_bytes) {
   hn::Store(words, d, lanes);
   std::uint64_t result = 0;
   for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) result ^= lanes[lane];
-  for (; i < num_bytes; i += sizeof result) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + i, num_bytes - i < sizeof word ? num_bytes - i : sizeof word);
-    result ^= word;
-  }
-  return result;
+  return result ^ plain::Xor64(bytes, i, num_bytes);
 }
 
-}  // namespace summary
-
-const SummaryKernels* SummaryTable() {
-  static const SummaryKernels table = {
-      hwy::TargetName(HWY_TARGET),
-      summary::Sum<float>,
-      summary::Sum<double>,
-      [](const Float16* x, std::size_t n, SumLanes& lanes) {
-        summary::Sum(reinterpret_cast<const hwy::float16_t*>(x), n, lanes);
-      },
-      [](const BFloat16* x, std::size_t n, SumLanes& lanes) {
-        summary::Sum(reinterpret_cast<const hwy::bfloat16_t*>(x), n, lanes);
-      },
-      summary::FindRange<float>,
-      summary::FindRange<double>,
-      [](const Float16* x, std::size_t n, Range<float>& range) {
-        summary::FindRange(reinterpret_cast<const hwy::float16_t*>(x), n, range);
-      },
-      [](const BFloat16* x, std::size_t n, Range<float>& range) {
-        summary::FindRange(reinterpret_cast<const hwy::bfloat16_t*>(x), n, range);
-      },
-      summary::FindRange<std::int8_t>,
-      summary::FindRange<std::uint8_t>,
-      summary::FindRange<std::int16_t>,
-      summary::FindRange<std::uint16_t>,
-      summary::FindRange<std::int32_t>,
-      summary::FindRange<std::uint32_t>,
-      summary::FindRange<std::int64_t>,
-      summary::FindRange<std::uint64_t>,
-      summary::Xor64};
-  return &table;
+template <class... T>
+constexpr SumTable<T...> AllSums(Types<T...>) {
+  return {Sum<T>...};
+}
+template <class... T>
+constexpr RangeTable<T...> AllRanges(Types<T...>) {
+  return {FindRange<T>...};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -4,15 +4,13 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <complex>
-#include <cstring>
+#include <tuple>
 #include <type_traits>
 
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
-#include "measure/summary_kernels_internal.h"
 
 namespace vernier {
 namespace {
@@ -21,118 +19,54 @@ using internal::kBlockElements;
 using internal::Range;
 using internal::SumLanes;
 using internal::SummaryKernels;
+using internal::Work;
+namespace plain = internal::plain;
 
 // The unit of work of a thread. Fixed, because sums depend on where they are cut.
 constexpr std::uint64_t kChunkElements = std::uint64_t{1} << 16;
 static_assert(kChunkElements % kBlockElements == 0 && kBlockElements % internal::kNumSumLanes == 0);
 
+// What the kernels see of a stored type: of complex numbers their magnitudes.
 template <class T>
-inline constexpr bool kIsComplex =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-template <class T>
-inline constexpr bool kIsFloat8 = std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2> ||
-                                  std::is_same_v<T, Float8E4M3FNUZ> || std::is_same_v<T, Float8E5M2FNUZ>;
-
-// The type in which the extremes of a stored type are found.
-template <class T>
-struct WorkType {
+struct Seen {
   using type = T;
 };
-template <>
-struct WorkType<Float16> {
-  using type = float;
+template <class Part>
+struct Seen<std::complex<Part>> {
+  using type = Part;
 };
 template <>
-struct WorkType<BFloat16> {
-  using type = float;
-};
-template <>
-struct WorkType<std::complex<float>> {
-  using type = float;
-};
-template <>
-struct WorkType<std::complex<double>> {
-  using type = double;
-};
-template <>
-struct WorkType<Bool> {
+struct Seen<Bool> {
   using type = std::uint8_t;
 };
-template <class T>
-using Work = typename WorkType<T>::type;
-
-// clang-format off
-void Sum(const SummaryKernels& k, const float* x, std::size_t n, SumLanes& lanes) { k.sum_f32(x, n, lanes); }
-void Sum(const SummaryKernels& k, const double* x, std::size_t n, SumLanes& lanes) { k.sum_f64(x, n, lanes); }
-void Sum(const SummaryKernels& k, const Float16* x, std::size_t n, SumLanes& lanes) { k.sum_f16(x, n, lanes); }
-void Sum(const SummaryKernels& k, const BFloat16* x, std::size_t n, SumLanes& lanes) { k.sum_bf16(x, n, lanes); }
-// Integers have a sum only where precision was asked for.
-template <class T>
-void Sum(const SummaryKernels&, const T* x, std::size_t n, SumLanes& lanes) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto value = static_cast<double>(internal::plain::LoadAt<T>(x, i));
-    lanes.sum[i % internal::kNumSumLanes] += value;
-    lanes.sum_sq[i % internal::kNumSumLanes] += value * value;
-  }
-}
-
-void Find(const SummaryKernels& k, const float* x, std::size_t n, Range<float>& r) { k.range_f32(x, n, r); }
-void Find(const SummaryKernels& k, const double* x, std::size_t n, Range<double>& r) { k.range_f64(x, n, r); }
-void Find(const SummaryKernels& k, const Float16* x, std::size_t n, Range<float>& r) { k.range_f16(x, n, r); }
-void Find(const SummaryKernels& k, const BFloat16* x, std::size_t n, Range<float>& r) { k.range_bf16(x, n, r); }
-void Find(const SummaryKernels& k, const std::int8_t* x, std::size_t n, Range<std::int8_t>& r) { k.range_i8(x, n, r); }
-void Find(const SummaryKernels& k, const std::uint8_t* x, std::size_t n, Range<std::uint8_t>& r) { k.range_u8(x, n, r); }
-void Find(const SummaryKernels& k, const std::int16_t* x, std::size_t n, Range<std::int16_t>& r) { k.range_i16(x, n, r); }
-void Find(const SummaryKernels& k, const std::uint16_t* x, std::size_t n, Range<std::uint16_t>& r) { k.range_u16(x, n, r); }
-void Find(const SummaryKernels& k, const std::int32_t* x, std::size_t n, Range<std::int32_t>& r) { k.range_i32(x, n, r); }
-void Find(const SummaryKernels& k, const std::uint32_t* x, std::size_t n, Range<std::uint32_t>& r) { k.range_u32(x, n, r); }
-void Find(const SummaryKernels& k, const std::int64_t* x, std::size_t n, Range<std::int64_t>& r) { k.range_i64(x, n, r); }
-void Find(const SummaryKernels& k, const std::uint64_t* x, std::size_t n, Range<std::uint64_t>& r) { k.range_u64(x, n, r); }
-// clang-format on
-
-// The first number of a block, to begin a range with.
-template <class T>
-Work<T> FirstOf(const std::byte* block) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return internal::plain::HalfToFloat(internal::plain::LoadAt<T>(block, 0).bits);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(internal::plain::LoadAt<T>(block, 0).bits) << 16);
-  } else {
-    return internal::plain::LoadAt<Work<T>>(block, 0);
-  }
-}
 
 template <class T>
 struct Accumulator {
-  Range<Work<T>> range;
+  using S = typename Seen<T>::type;
+  Range<Work<S>> range;
   SumLanes lanes;
   bool empty = true;
 
   void Add(const std::byte* block, std::size_t n, bool sums, const SummaryKernels& kernels) {
-    if constexpr (kIsComplex<T>) {
-      AddMagnitudes(block, n, kernels);
-    } else {
-      // What kernels load by value; the others are their own work type.
-      using Stored = std::conditional_t<std::is_same_v<T, Bool>, std::uint8_t, T>;
-      const auto* const x = reinterpret_cast<const Stored*>(block);
-      if (empty) range.min = range.max = FirstOf<T>(block);
-      empty = false;
-      Find(kernels, x, n, range);
-      if (sums) Sum(kernels, x, n, lanes);
+    constexpr bool kIsComplex = std::is_same_v<T, std::complex<S>>;
+    alignas(64) S magnitudes[kIsComplex ? kBlockElements : 1];
+    const S* x = reinterpret_cast<const S*>(block);
+    if constexpr (kIsComplex) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const T value = plain::LoadAt<T>(block, i);
+        magnitudes[i] = std::hypot(value.real(), value.imag());
+      }
+      x = magnitudes;
     }
-  }
-
- private:
-  void AddMagnitudes(const std::byte* block, std::size_t n, const SummaryKernels& kernels) {
-    alignas(64) Work<T> magnitudes[kBlockElements];
-    for (std::size_t i = 0; i < n; ++i) {
-      const T value = internal::plain::LoadAt<T>(block, i);
-      magnitudes[i] = std::hypot(value.real(), value.imag());
-    }
-    if (empty) range.min = range.max = magnitudes[0];
+    if (empty) range = plain::FirstRange(x);
     empty = false;
-    Find(kernels, magnitudes, n, range);
-    Sum(kernels, magnitudes, n, lanes);
+    std::get<internal::RangeKernel<S>>(kernels.range)(x, n, range);
+    if (!sums) return;
+    if constexpr (std::is_integral_v<S>) {
+      plain::Sum(x, 0, n, lanes);
+    } else {
+      std::get<internal::SumKernel<S>>(kernels.sum)(x, n, lanes);
+    }
   }
 };
 
@@ -148,7 +82,7 @@ double Fold(const double* lanes) {
 
 template <class T>
 void Finish(const Accumulator<T>& accumulator, Summary& part) {
-  if constexpr (std::is_floating_point_v<Work<T>>) {
+  if constexpr (std::is_floating_point_v<decltype(accumulator.range.min)>) {
     part.min = accumulator.range.min;
     part.max = accumulator.range.max;
   } else {
@@ -178,7 +112,7 @@ bool NeedsOrder(const SummaryRequest& request) {
 }  // namespace
 
 bool HasSummary(Dtype dtype) {
-  return VisitDtype(dtype, [](auto type) { return !kIsFloat8<typename decltype(type)::type>; });
+  return VisitDtype(dtype, [](auto type) { return !plain::kIsFloat8<typename decltype(type)::type>; });
 }
 
 SummaryTask::SummaryTask(const StridedTensor& tensor, const SummaryRequest& request)
@@ -196,13 +130,13 @@ void SummaryTask::RunChunk(std::size_t chunk) {
   const std::uint64_t count = std::min(kChunkElements, walk_.num_elements() - begin);
   Summary& part = PartOf(chunk);
   part.num_elements = count;
-  const SummaryKernels& summary = internal::ActiveSummaryKernels();
+  const SummaryKernels& summary = internal::ActiveKernels().summary;
   VisitDtype(tensor_.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     alignas(64) std::byte gathered[kBlockElements * sizeof(T)];
-    constexpr bool kHasSummary = !kIsFloat8<T>;
+    constexpr bool kHasSummary = !plain::kIsFloat8<T>;
     Accumulator<std::conditional_t<kHasSummary, T, Bool>> accumulator;
-    const bool sums = std::is_floating_point_v<Work<T>> || request_.sums_of_integers;
+    const bool sums = !std::is_integral_v<typename Seen<T>::type> || request_.sums_of_integers;
     for (std::uint64_t done = 0; done < count; done += kBlockElements) {
       const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done));
       const std::uint64_t at = begin + done;

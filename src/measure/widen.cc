@@ -58,23 +58,15 @@ template <class T>
 constexpr std::array<float, 256> kFloat8Values = Float8Table(kLayout<T>);
 
 template <class T>
-inline constexpr bool kIsFloat8 = std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2> ||
-                                  std::is_same_v<T, Float8E4M3FNUZ> || std::is_same_v<T, Float8E5M2FNUZ>;
-
-template <class T>
 auto ValueOf(T stored) {
-  if constexpr (kIsFloat8<T>) {
+  if constexpr (plain::kIsFloat8<T>) {
     return kFloat8Values<T>[stored.bits];
-  } else if constexpr (std::is_same_v<T, Float16>) {
-    return plain::HalfToFloat(stored.bits);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(stored.bits) << 16);
   } else if constexpr (std::is_same_v<T, Bool>) {
     return stored.bits != 0 ? 1.0f : 0.0f;
   } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
     return stored.real();  // a Reader never asks for this: it reads the parts as numbers of their own
   } else {
-    return stored;
+    return plain::ValueOf(stored);
   }
 }
 
@@ -123,25 +115,13 @@ bool FitsFloat(Dtype number) {
 }
 
 double MinNormal(Dtype number) {
-  switch (number) {
-    case Dtype::kF64:
-      return DBL_MIN;
-    case Dtype::kF32:
-    case Dtype::kBF16:
-      return FLT_MIN;
-    case Dtype::kF16:
-      return 0x1p-14;
-    case Dtype::kF8E4M3FN:
-      return 0x1p-6;
-    case Dtype::kF8E5M2:
-      return 0x1p-14;
-    case Dtype::kF8E4M3FNUZ:
-      return 0x1p-7;
-    case Dtype::kF8E5M2FNUZ:
-      return 0x1p-15;
-    default:
-      return 0;  // integers have no denormals
-  }
+  return VisitDtype(number, [](auto type) -> double {
+    using T = typename decltype(type)::type;
+    if constexpr (plain::kIsFloat8<T>) return Pow2(1 - kLayout<T>.bias);
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::min();
+    if constexpr (std::is_same_v<T, Float16>) return 0x1p-14;
+    return std::is_same_v<T, BFloat16> ? FLT_MIN : 0;  // integers have no denormals
+  });
 }
 
 template <class W>

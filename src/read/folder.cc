@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <memory>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -59,17 +58,14 @@ class Walk {
  private:
   Result<Done> ReadFolder(const std::string& relative) {
     const std::string path = relative.empty() ? root_ : root_ + "/" + relative;
-    const auto failure = [&] {
-      return Error{CodeOfErrno(errno), path, std::generic_category().message(errno)};
-    };
     const FolderHandle folder(opendir(path.c_str()));
     struct stat status;
-    if (!folder || fstat(dirfd(folder.get()), &status) != 0) return failure();
+    if (!folder || fstat(dirfd(folder.get()), &status) != 0) return ErrnoError(path, errno);
     if (!visited_.emplace(status.st_dev, status.st_ino).second) return Done{};
     for (;;) {
       errno = 0;
       const dirent* entry = readdir(folder.get());
-      if (!entry && errno != 0) return failure();
+      if (!entry && errno != 0) return ErrnoError(path, errno);
       if (!entry) return Done{};
       const std::string_view name = entry->d_name;
       if (name != "." && name != "..") Add(relative, name, KindOf(dirfd(folder.get()), *entry));

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/mapped_file.h"
+#include "format/entry.h"
 #include "format/little_endian.h"
 
 namespace vernier {
@@ -62,11 +63,9 @@ bool LooksLikeShardIndex(std::span<const std::byte> bytes) {
 }
 
 Result<std::vector<ShardedTensor>> ParseShardIndex(const FileRef& file) {
-  const std::string path = file->path();
-  if (file->bytes().size() > kMaxIndexBytes) return Error{ErrorCode::kTooLarge, path, "an index over 100 MB"};
-  Result<std::vector<ShardedTensor>> tensors = Parse(AsText(file->bytes()));
-  if (!tensors) return In(path, std::move(tensors).error());
-  return tensors;
+  if (file->bytes().size() > kMaxIndexBytes)
+    return Error{ErrorCode::kTooLarge, file->path(), "an index over 100 MB"};
+  return Inside(file->path(), Parse(AsText(file->bytes())));
 }
 
 Result<Done> CheckShardPath(std::string_view shard) {

@@ -36,15 +36,6 @@ TEST(ParsePythonFloat, TakesWhatFloatTakes) {
   }
 }
 
-TEST(ParseTableNumber, CountsLeadingZerosAmongItsSeventeenDigits) {
-  EXPECT_EQ(ParseTableNumber("0.0008245744975283742"), 0.0008245744975283);
-  EXPECT_EQ(ParseTableNumber("12345678901234567890"), 12345678901234567e3);
-  EXPECT_EQ(ParseTableNumber("-2.5e+2"), -250);
-  EXPECT_EQ(ParseTableNumber("5e-324"), 5e-324);
-  EXPECT_EQ(ParseTableNumber("1e400"), HUGE_VAL);
-  EXPECT_EQ(ParseTableNumber("3"), 3);
-}
-
 TEST(AppendPythonQuoted, ChoosesTheQuoteThatNeedsNoEscape) {
   const auto quoted = [](std::string_view text) {
     std::string out;

@@ -23,17 +23,10 @@ Cell Percent(double difference, double bench, TextArena& arena) {
 // specification, #6).
 constexpr double kWarningFloor = 1e-10;
 
-// The number that differences are taken of.
-double TableNumber(const Cell& value, double number) {
-  return value.kind == Cell::Kind::kInt || value.text.empty() || !std::isfinite(number)
-             ? number
-             : ParseTableNumber(value.text);
-}
-
 Comparison CompareClassic(const Cell& npu, const Cell& bench, double warning_ratio, TextArena& arena) {
   const auto n = NumericOf(npu), b = NumericOf(bench);
   if (!n || !b) return Both("N/A");
-  const double difference = TableNumber(npu, *n) - TableNumber(bench, *b);
+  const double difference = *n - *b;
   if (std::isnan(difference)) return Both("Nan");
   Comparison result;
   result.difference = Cell(difference);
@@ -88,8 +81,7 @@ Comparison CompareCurrent(const Cell& npu, const Cell& bench, TextArena& arena) 
     const std::string_view word = kWords[n][b];
     return Both(word.empty() ? "0" : word);
   }
-  const double number = TableNumber(npu, *NumericOf(npu)), divisor = TableNumber(bench, *NumericOf(bench));
-  const double difference = number - divisor;
+  const double divisor = *NumericOf(bench), difference = *NumericOf(npu) - divisor;
   Comparison result;
   result.difference = Cell(arena.Keep(PythonFloat(difference)));
   result.relative = divisor == 0 ? Cell("inf") : Percent(difference, divisor, arena);
