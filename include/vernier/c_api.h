@@ -162,18 +162,17 @@ VN_API int64_t VnDtypeCode(const char* name);
  * elements, which must not be negative. Tensors of one call follow each other. */
 enum {
   VN_TENSOR_REQUIRES_GRAD = 1,
-  VN_TENSOR_NO_DATA = 2,        /* meta, fake, sparse, ...: no statistics, no digest, no file */
-  VN_TENSOR_DEFERRED = 4,       /* its numbers come with VnRecorderFill */
-  VN_TENSOR_STORE = 8,          /* write its file although "tensors" is false */
-  VN_TENSOR_NO_STORE = 16,      /* write no file although "tensors" is true */
-  VN_TENSOR_NO_STATISTICS = 32, /* null statistics, but digest and file as ever */
-  VN_TENSOR_COPY_FOLLOWS = 64,  /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
-  VN_TENSOR_CUDA = 128,         /* the address is memory of a CUDA device; see VnRecorderUseCuda */
-  VN_TENSOR_ARRAY = 256,        /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
-  VN_TENSOR_PARAMETER = 512,    /* a torch.nn.Parameter */
-  VN_TENSOR_PLACED = 1024       /* one more word right behind the strides: its offset in the storage, in
-                                   elements. That, the id of its storage and the version, which must grow
-                                   with each change of the storage, are written to identity.jsonl */
+  VN_TENSOR_NO_DATA = 2,       /* meta, fake, sparse, ...: no statistics, no digest, no file */
+  VN_TENSOR_DEFERRED = 4,      /* its numbers come with VnRecorderFill */
+  VN_TENSOR_STORE = 8,         /* write its file although "tensors" is false */
+  VN_TENSOR_NO_STORE = 16,     /* write no file although "tensors" is true */
+  VN_TENSOR_COPY_FOLLOWS = 64, /* with DEFERRED: VnRecorderFillTensor completes it, not VnRecorderFill */
+  VN_TENSOR_CUDA = 128,        /* the address is memory of a CUDA device; see VnRecorderUseCuda */
+  VN_TENSOR_ARRAY = 256,       /* of NumPy: Mean and Norm of every type, no checksum, no requires_grad */
+  VN_TENSOR_PARAMETER = 512,   /* a torch.nn.Parameter */
+  VN_TENSOR_PLACED = 1024      /* one more word right behind the strides: its offset in the storage, in
+                                  elements. That, the id of its storage and the version, which must grow
+                                  with each change of the storage, are written to identity.jsonl */
 };
 enum {
   VN_PUT_FINISH = 1,      /* the entry is complete: write it */
@@ -198,8 +197,6 @@ VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
  * documents; the members of "header" open the document as they are, then come dump_data_dir and data. The
  * same folder again, before VnRecorderEnd, goes on with it; another one ends the one before. */
 VN_API VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json);
-/* Renames the open folder, e.g. once the rank is known; `dump_data_dir` as in Begin, NULL for null. */
-VN_API VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const char* dump_data_dir);
 /* Adds to the entry `name` (UTF-8, not escaped), which is made at its first Put. `text` is compact JSON, in
  * which numbers and strings are kept as they are written: {"field": value, ...}. Each byte 0x01 in it stands
  * for the next tensor of `words`; an object that follows that byte at once describes it differently:

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "vernier/c_api.h"
 #include "vernier/result.h"
 
 namespace vernier {
@@ -60,33 +61,38 @@ struct RecordTotals {
   std::uint64_t bytes_measured = 0;  // of elements that were read
 };
 
-// Flags of a tensor in the words of Put, and of Put itself: those of c_api.h.
+// Flags of a tensor in the words of Put, and of Put itself: c_api.h says what they mean.
 enum TensorFlags : std::uint32_t {
-  kRequiresGrad = 1,
-  kNoData = 2,
-  kDeferred = 4,
-  kStore = 8,
-  kNoStore = 16,
-  kNoStatistics = 32,
-  kCopyFollows = 64,
-  kCuda = 128,
-  kArray = 256,
-  kParameter = 512,
-  kPlaced = 1024,
+  kRequiresGrad = VN_TENSOR_REQUIRES_GRAD,
+  kNoData = VN_TENSOR_NO_DATA,
+  kDeferred = VN_TENSOR_DEFERRED,
+  kStore = VN_TENSOR_STORE,
+  kNoStore = VN_TENSOR_NO_STORE,
+  kCopyFollows = VN_TENSOR_COPY_FOLLOWS,
+  kCuda = VN_TENSOR_CUDA,
+  kArray = VN_TENSOR_ARRAY,
+  kParameter = VN_TENSOR_PARAMETER,
+  kPlaced = VN_TENSOR_PLACED,
 };
 enum PutFlags : std::uint32_t {
-  kFinish = 1,
-  kMoveToEnd = 2,
-  kReplace = 4,
-  kWhole = 8,
-  kKeep = 16,
-  kRepeated = 32,
+  kFinish = VN_PUT_FINISH,
+  kMoveToEnd = VN_PUT_MOVE_TO_END,
+  kReplace = VN_PUT_REPLACE,
+  kWhole = VN_PUT_WHOLE,
+  kKeep = VN_PUT_KEEP,
+  kRepeated = VN_PUT_REPEATED,
 };
-enum SeenFlags : std::uint32_t { kSeenNotFinite = 1, kSeenStopped = 2 };
+enum SeenFlags : std::uint32_t { kSeenNotFinite = VN_SEEN_NOT_FINITE, kSeenStopped = VN_SEEN_STOPPED };
 
 // A statistic computed elsewhere, for Fill.
 struct FilledValue {
-  enum Kind : std::uint8_t { kNull, kBool, kInt, kUint, kDouble } kind = kNull;
+  enum Kind : std::uint8_t {
+    kNull = VN_CELL_NONE,
+    kBool = VN_CELL_BOOL,
+    kInt = VN_CELL_INT,
+    kUint = VN_CELL_UINT,
+    kDouble = VN_CELL_DOUBLE
+  } kind = kNull;
   std::int64_t bits = 0;  // of kDouble: the bits of a double
 };
 
@@ -98,8 +104,7 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
   ~Recorder();  // as End(), but for a process that was forked off
 
-  Result<Done> Begin(const RecordFolder& folder);
-  Result<Done> Move(const std::filesystem::path& folder, std::optional<std::string> dump_data_dir);
+  Result<Done> Begin(RecordFolder where);
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
   Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent,
@@ -118,7 +123,7 @@ class Recorder {
   RecordTotals Totals() const;
 
  private:
-  class Impl;
+  struct Impl;
   explicit Recorder(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

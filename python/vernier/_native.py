@@ -149,19 +149,23 @@ def _load():
     if path is None:
         looked = ", ".join(map(str, candidates))
         raise ImportError(f"{LIBRARY_NAME} not found (looked for {looked}); in a checkout, run `make build`")
-    loaded = ctypes.CDLL(str(path))
-    for name, arguments in _CHECKED.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes, function.errcheck = c_int32, arguments, _raise_failure
-    for name, (result, *arguments) in _PLAIN.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
+    loaded = bind(ctypes.CDLL(str(path)), _CHECKED, _PLAIN)
     if loaded.VnApiVersion() != API_VERSION:
         raise ImportError(f"{path} has API version {loaded.VnApiVersion()}, this package needs {API_VERSION}")
     return loaded
 
 
-def _raise_failure(status, function, arguments):
+def bind(library, checked, plain):
+    for name, arguments in checked.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes, function.errcheck = c_int32, arguments, raise_failure
+    for name, (result, *arguments) in plain.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def raise_failure(status, function=None, arguments=None):
     if status:
         error = lib.VnLastError().contents
         raise VernierError(*(decode(getattr(error, name) or b"") for name, _ in _Error._fields_))

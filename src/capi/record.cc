@@ -1,7 +1,6 @@
 // The recorder.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "capi/c_api_internal.h"
 #include "core/json_cursor.h"
@@ -14,21 +13,6 @@ struct VnRecorder {
 
 namespace vernier {
 namespace {
-
-constexpr bool Same(int ours, int theirs) { return ours == theirs; }
-static_assert(Same(kRequiresGrad, VN_TENSOR_REQUIRES_GRAD) && Same(kNoData, VN_TENSOR_NO_DATA) &&
-              Same(kDeferred, VN_TENSOR_DEFERRED) && Same(kStore, VN_TENSOR_STORE) &&
-              Same(kNoStore, VN_TENSOR_NO_STORE) && Same(kNoStatistics, VN_TENSOR_NO_STATISTICS) &&
-              Same(kCopyFollows, VN_TENSOR_COPY_FOLLOWS) && Same(kCuda, VN_TENSOR_CUDA) &&
-              Same(kArray, VN_TENSOR_ARRAY) && Same(kParameter, VN_TENSOR_PARAMETER) &&
-              Same(kPlaced, VN_TENSOR_PLACED));
-static_assert(Same(kFinish, VN_PUT_FINISH) && Same(kMoveToEnd, VN_PUT_MOVE_TO_END) &&
-              Same(kReplace, VN_PUT_REPLACE) && Same(kWhole, VN_PUT_WHOLE) && Same(kKeep, VN_PUT_KEEP) &&
-              Same(kRepeated, VN_PUT_REPEATED));
-static_assert(Same(kSeenNotFinite, VN_SEEN_NOT_FINITE) && Same(kSeenStopped, VN_SEEN_STOPPED));
-static_assert(Same(FilledValue::kNull, VN_CELL_NONE) && Same(FilledValue::kBool, VN_CELL_BOOL) &&
-              Same(FilledValue::kInt, VN_CELL_INT) && Same(FilledValue::kUint, VN_CELL_UINT) &&
-              Same(FilledValue::kDouble, VN_CELL_DOUBLE));
 
 // ---- the two JSON arguments: each key a row
 
@@ -172,14 +156,6 @@ VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json) {
       return BadArgument("begin.file", "\"" + folder.file + "\" is no file name");
     }
     return r.Begin(folder);
-  });
-}
-
-VnStatus VnRecorderMove(VnRecorder* recorder, const char* folder, const char* dump_data_dir) {
-  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
-    if (folder == nullptr) return BadArgument("folder", "is NULL");
-    return r.Move(folder,
-                  dump_data_dir != nullptr ? std::optional<std::string>(dump_data_dir) : std::nullopt);
   });
 }
 

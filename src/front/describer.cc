@@ -29,6 +29,13 @@ bool IsAboutTensor() {
          PyErr_ExceptionMatches(PyExc_AttributeError) != 0 || PyErr_ExceptionMatches(PyExc_TypeError) != 0;
 }
 
+bool AppendUtf8(const Ref& text, std::string& out) {
+  Py_ssize_t size = 0;
+  const char* const bytes = text ? PyUnicode_AsUTF8AndSize(text.get(), &size) : nullptr;
+  if (bytes != nullptr) out.append(bytes, static_cast<std::size_t>(size));
+  return bytes != nullptr;
+}
+
 // Containers of this thread that are being described, outermost first. The Python side, too, describes what
 // is in them by coming back here.
 thread_local std::vector<PyObject*> g_open;
@@ -62,52 +69,14 @@ std::unique_ptr<Describer> Describer::Create(PyObject* settings) {
 }
 
 bool Describer::Read(PyObject* settings) {
-  const struct {
-    Ref& ref;
-    const char* text;
-  } names[] = {{dtype_, "dtype"},
-               {is_cpu_, "is_cpu"},
-               {is_cuda_, "is_cuda"},
-               {layout_, "layout"},
-               {requires_grad_, "requires_grad"},
-               {shape_, "shape"},
-               {version_, "_version"},
-               {cdata_, "_cdata"},
-               {words_, "words"},
-               {num_bytes_, "num_bytes"},
-               {keep_, "keep"},
-               {changed_, "changed"}},
-    attributes[] = {{is_neg_, "is_neg"},
-                    {is_conj_, "is_conj"},
-                    {data_ptr_, "data_ptr"},
-                    {stride_, "stride"},
-                    {get_device_, "get_device"},
-                    {storage_of_, "storage_of"},
-                    {storage_offset_, "storage_offset"},
-                    {weak_ref_, "weak_ref"},
-                    {free_weak_ref_, "free_weak_ref"},
-                    {tensor_types_, "tensor_types"},
-                    {dtypes_, "dtypes"},
-                    {strided_, "strided"},
-                    {parameter_type_, "parameter_type"},
-                    {values_class_, "values_class"},
-                    {other_, "other"},
-                    {keyed_, "keyed"},
-                    {unusual_, "unusual"},
-                    {resolved_, "resolved"},
-                    {without_data_, "without_data"},
-                    {look_, "look"},
-                    {quote_, "quote"},
-                    {cuda_dtypes_, "cuda_dtypes"},
-                    {raw_stream_, "raw_stream"}};
-  for (const auto& [ref, text] : names) {
-    ref = Ref::Own(PyUnicode_InternFromString(text));
-    if (!ref) return false;
-  }
-  for (const auto& [ref, text] : attributes) {
-    ref = Ref::Own(PyObject_GetAttrString(settings, text));
-    if (!ref) return false;
-  }
+#define VN_NAME(member, name) \
+  if (!(member = Ref::Own(PyUnicode_InternFromString(#name)))) return false;
+#define VN_SETTING(name) \
+  if (!(name##_ = Ref::Own(PyObject_GetAttrString(settings, #name)))) return false;
+  VN_FOR_EACH_NAME(VN_NAME)
+  VN_FOR_EACH_SETTING(VN_SETTING)
+#undef VN_NAME
+#undef VN_SETTING
   if (look_.get() == Py_None) look_.Reset();
   return ReadNumber(Ref::Own(PyObject_GetAttrString(settings, "marked_elements")), marked_elements_) &&
          ReadTruth(Ref::Own(PyObject_GetAttrString(settings, "identity")), with_identity_);
@@ -124,9 +93,7 @@ bool Describer::AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) 
   const Py_ssize_t count = PyTuple_Size(tuple.get());
   if (count < 0) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    const std::int64_t number = PyLong_AsLongLong(PyTuple_GetItem(tuple.get(), i));
-    if (number == -1 && PyErr_Occurred() != nullptr) return false;
-    words.push_back(number);
+    if (!ReadNumber(PyTuple_GetItem(tuple.get(), i), words.emplace_back())) return false;
   }
   return true;
 }
@@ -155,7 +122,7 @@ bool Describer::TakeValues(Described& into) {
     into.words.push_back(number);
   }
   into.num_bytes += static_cast<std::uint64_t>(num_bytes);
-  const Ref none = Ref::Own(PyList_New(0)), zero = Ref::Own(PyLong_FromLongLong(0));
+  const Ref none = Ref::Own(PyList_New(0)), zero = NewNumber(0);
   return none && zero && PyObject_SetAttr(into.values.get(), words_.get(), none.get()) == 0 &&
          PyObject_SetAttr(into.values.get(), num_bytes_.get(), zero.get()) == 0;
 }
@@ -172,27 +139,23 @@ bool Describer::GiveValues(Described& from) {
   for (const Ref& tensor : from.tensors) {
     if (PyList_Append(keep.get(), tensor.get()) != 0) return false;
   }
-  const Ref num_bytes = Ref::Own(PyLong_FromLongLong(static_cast<long long>(from.num_bytes)));
+  const Ref num_bytes = NewNumber(static_cast<std::int64_t>(from.num_bytes));
   return num_bytes && PyObject_SetAttr(from.values.get(), words_.get(), words.get()) == 0 &&
          PyObject_SetAttr(from.values.get(), num_bytes_.get(), num_bytes.get()) == 0;
 }
 
+bool Describer::HasValues(Described& into) {
+  if (!into.values) into.values = Call(values_class_.get());
+  return static_cast<bool>(into.values);
+}
+
 bool Describer::Ask(const Ref& function, PyObject* first, PyObject* second, Described& into) {
-  if (!into.values) {
-    into.values = Ref::Own(PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
-    if (!into.values) return false;
-  }
+  if (!HasValues(into)) return false;
   PyObject* const values = into.values.get();
   if (into.changed && PyObject_SetAttr(values, changed_.get(), Py_True) != 0) return false;
-  const Ref text = Ref::Own(
-      second == nullptr ? PyObject_CallFunctionObjArgs(function.get(), first, values, nullptr)
-                        : PyObject_CallFunctionObjArgs(function.get(), first, second, values, nullptr));
-  if (!text) return false;
-  Py_ssize_t size = 0;
-  const char* const bytes = PyUnicode_AsUTF8AndSize(text.get(), &size);
-  if (bytes == nullptr) return false;
-  into.text.append(bytes, static_cast<std::size_t>(size));
-  return TakeValues(into);
+  const Ref text =
+      second == nullptr ? Call(function.get(), first, values) : Call(function.get(), first, second, values);
+  return AppendUtf8(text, into.text) && TakeValues(into);
 }
 
 // ---- values
@@ -204,11 +167,7 @@ bool Describer::AppendText(PyObject* text, std::string& out) {
     return true;
   }
   PyErr_Clear();  // half a character: Python knows how to write it
-  const Ref quoted = Call(quote_.get(), text);
-  const char* const bytes = quoted ? PyUnicode_AsUTF8AndSize(quoted.get(), &size) : nullptr;
-  if (bytes == nullptr) return false;
-  out.append(bytes, static_cast<std::size_t>(size));
-  return true;
+  return AppendUtf8(Call(quote_.get(), text), out);
 }
 
 bool Describer::Value(PyObject* value, Described& into) {
@@ -220,10 +179,8 @@ bool Describer::Value(PyObject* value, Described& into) {
   for (Py_ssize_t i = 0; i < num_tensor_types; ++i) {
     if (TypeOf(value) != PyTuple_GetItem(tensor_types_.get(), i)) continue;
     if (!look_) return Tensor(value, -1, into);
-    if (!into.values) into.values = Ref::Own(PyObject_CallFunctionObjArgs(values_class_.get(), nullptr));
-    if (!into.values) return false;
-    const Ref looked_at =
-        Ref::Own(PyObject_CallFunctionObjArgs(look_.get(), value, into.values.get(), nullptr));
+    if (!HasValues(into)) return false;
+    const Ref looked_at = Call(look_.get(), value, into.values.get());
     return looked_at && Tensor(looked_at.get(), -1, into);
   }
   if (PyBool_Check(value)) {
@@ -378,7 +335,7 @@ bool Describer::Forget() {
     storages.swap(storages_);
   }
   for (const auto& [address, storage] : storages) {
-    const Ref number = Ref::Own(PyLong_FromLongLong(storage.weak_reference));
+    const Ref number = NewNumber(storage.weak_reference);
     if (!number || !Call(free_weak_ref_.get(), number.get())) return false;
   }
   return true;
@@ -465,10 +422,7 @@ bool Describer::CudaTensor(PyObject* tensor, std::int64_t code, Described& into,
   bool is_cuda = false, is_neg = false;
   if (!ReadTruth(Attribute(tensor, is_cuda_), is_cuda)) return false;
   if (!is_cuda) return true;
-  if (cuda_dtype_bits_ < 0) {
-    if (!ReadNumber(Ref::Own(PyObject_CallFunctionObjArgs(cuda_dtypes_.get(), nullptr)), cuda_dtype_bits_))
-      return false;
-  }
+  if (cuda_dtype_bits_ < 0 && !ReadNumber(Call(cuda_dtypes_.get()), cuda_dtype_bits_)) return false;
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;
   if ((cuda_dtype_bits_ >> code & 1) == 0 || layout.get() != strided_.get()) return true;

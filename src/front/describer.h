@@ -13,6 +13,22 @@
 
 namespace vernier::python {
 
+// clang-format off
+// Attributes that are looked up by name: X(member, name).
+#define VN_FOR_EACH_NAME(X)                                                                      \
+  X(dtype_, dtype) X(is_cpu_, is_cpu) X(is_cuda_, is_cuda) X(layout_, layout) X(shape_, shape)   \
+  X(requires_grad_, requires_grad) X(version_, _version) X(cdata_, _cdata)                       \
+  X(words_, words) X(num_bytes_, num_bytes) X(keep_, keep) X(changed_, changed)
+// What the settings hold: methods, called with the tensor; what is known of torch, where tensor_types is a
+// tuple and dtypes {dtype: (code, bytes of an element, whether it is complex)}; functions of the Python side.
+#define VN_FOR_EACH_SETTING(X)                                                                   \
+  X(is_neg) X(is_conj) X(data_ptr) X(stride) X(get_device) X(storage_of) X(storage_offset)       \
+  X(weak_ref) X(free_weak_ref)                                                                   \
+  X(tensor_types) X(dtypes) X(strided) X(parameter_type)                                         \
+  X(values_class) X(other) X(keyed) X(unusual) X(resolved) X(without_data) X(look) X(quote)      \
+  X(cuda_dtypes) X(raw_stream)
+// clang-format on
+
 // What becomes of one put.
 struct Described {
   std::string text;                 // the byte 0x01 stands for a tensor
@@ -56,6 +72,7 @@ class Describer {
   Ref Attribute(PyObject* object, const Ref& name) const;
   bool AppendSizes(const Ref& tuple, std::vector<std::int64_t>& words) const;
 
+  bool HasValues(Described& into);  // from now on
   // Has the Python side describe it: function(first, [second,] values).
   bool Ask(const Ref& function, PyObject* first, PyObject* second, Described& into);
   bool AppendText(PyObject* text, std::string& out);
@@ -70,19 +87,14 @@ class Describer {
   // What is known of the tensor that began at `start` beyond its elements. REQUIRES: its strides come last
   bool Place(PyObject* tensor, const Mark& mark, std::size_t start, Described& into);
 
-  // Names of attributes.
-  Ref dtype_, is_cpu_, is_cuda_, layout_, requires_grad_, shape_, version_, cdata_;
-  Ref words_, num_bytes_, keep_, changed_;
-  // Methods, called with the tensor.
-  Ref is_neg_, is_conj_, data_ptr_, stride_, get_device_, storage_of_, storage_offset_, weak_ref_,
-      free_weak_ref_;
-  // What is known of torch.
-  Ref tensor_types_;  // a tuple
-  Ref dtypes_;        // {dtype: (code, bytes of an element, whether it is complex)}
-  Ref strided_, parameter_type_;
-  // The Python side.
-  Ref values_class_, other_, keyed_, unusual_, resolved_, without_data_, look_, quote_, cuda_dtypes_,
-      raw_stream_;
+  // clang-format off
+#define VN_NAME(member, name) Ref member;
+#define VN_SETTING(name) Ref name##_;
+  VN_FOR_EACH_NAME(VN_NAME)
+  VN_FOR_EACH_SETTING(VN_SETTING)
+#undef VN_NAME
+#undef VN_SETTING
+  // clang-format on
   bool with_identity_ = false;
   std::int64_t marked_elements_ = 0;
   std::int64_t cuda_dtype_bits_ = -1;  // not asked yet

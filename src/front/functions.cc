@@ -167,8 +167,8 @@ class GilRelease {
 // None, or raises what went wrong in the core.
 PyObject* Checked(Front& front, VnStatus code) {
   if (code == VN_OK) return NewNone();
-  const Ref status = Ref::Own(PyLong_FromLong(code));
-  if (status && Ref::Own(PyObject_CallFunctionObjArgs(front.fail.get(), status.get(), nullptr))) {
+  const Ref status = NewNumber(code);
+  if (status && Call(front.fail.get(), status.get())) {
     return WrongCall("fail() did not raise");
   }
   return nullptr;
@@ -189,10 +189,9 @@ void StoreAll(std::vector<std::int64_t>& words) {
 // its activations records.
 bool IsRepeated(Front& front, bool& found) {
   std::int64_t task = -1;
-  const Ref number = Ref::Own(PyObject_CallFunctionObjArgs(front.graph_task.get(), nullptr));
-  if (!ReadNumber(number, task)) return false;
+  if (!ReadNumber(Call(front.graph_task.get()), task)) return false;
   if (task < 0) return true;
-  return ReadTruth(Ref::Own(PyObject_CallFunctionObjArgs(front.is_grad_enabled.get(), nullptr)), found);
+  return ReadTruth(Call(front.is_grad_enabled.get()), found);
 }
 
 PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
@@ -200,16 +199,14 @@ PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   const std::optional<std::string_view> name = TextOf(arguments[0]);
   std::int64_t stack = -1;
   if (arguments[1] != Py_None) {
-    const Ref number = Ref::Own(PyObject_GetAttr(arguments[1], front.number.get()));
-    if (!number) return nullptr;
-    stack = PyLong_AsLongLong(number.get());
+    if (!ReadNumber(Ref::Own(PyObject_GetAttr(arguments[1], front.number.get())), stack)) return nullptr;
   }
   auto flags = static_cast<std::uint32_t>(PyLong_AsLongLong(arguments[2]));
   if (!name || PyErr_Occurred() != nullptr) return nullptr;
   ++front.num_puts;
   if (front.tell_state) {
     const Ref tell = std::move(front.tell_state);
-    if (!Ref::Own(PyObject_CallFunctionObjArgs(tell.get(), nullptr))) return nullptr;
+    if (!Call(tell.get())) return nullptr;
   }
   if (front.graph_task) {
     bool is_repeated = false;
@@ -231,9 +228,7 @@ PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (described.values) {
     const Ref drain = Ref::Own(PyObject_GetAttr(described.values.get(), front.drain.get()));
     if (!drain) return nullptr;
-    if (drain.get() == Py_True && !Ref::Own(PyObject_CallFunctionObjArgs(front.drain_now.get(), nullptr))) {
-      return nullptr;
-    }
+    if (drain.get() == Py_True && !Call(front.drain_now.get())) return nullptr;
   }
   return NewNone();
 }
@@ -246,10 +241,7 @@ PyObject* Parent(Front& front, PyObject* const* arguments, Py_ssize_t count) {
       arguments[1] != Py_None ? TextOf(arguments[1]) : std::string_view();
   if (!parent) return nullptr;
   std::int64_t micro_step = -1;
-  if (count == 3) {
-    micro_step = PyLong_AsLongLong(arguments[2]);
-    if (PyErr_Occurred() != nullptr) return nullptr;
-  }
+  if (count == 3 && !ReadNumber(arguments[2], micro_step)) return nullptr;
   return Checked(front, VnRecorderConstruct(front.recorder, name->data(), name->size(), parent->data(),
                                             parent->size(), micro_step));
 }
@@ -283,8 +275,8 @@ PyObject* Fields(Front& front, PyObject* const* arguments, Py_ssize_t count) {
 
 PyObject* Tensor(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 3) return WrongCall("tensor(tensor, values, flags)");
-  const std::int64_t flags = PyLong_AsLongLong(arguments[2]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
+  std::int64_t flags = 0;
+  if (!ReadNumber(arguments[2], flags)) return nullptr;
   return WithValues(front, arguments[1],
                     [&](Described& into) { return front.describer->Tensor(arguments[0], flags, into); });
 }
@@ -293,12 +285,7 @@ PyObject* Mark(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2) return WrongCall("mark(tensor, changed)");
   Describer::Mark mark;
   if (!front.describer->MarkOf(arguments[0], arguments[1] == Py_True, mark)) return nullptr;
-  Ref pair = Ref::Own(PyTuple_New(2));
-  if (!pair || PyTuple_SetItem(pair.get(), 0, PyLong_FromLongLong(mark.storage)) != 0 ||
-      PyTuple_SetItem(pair.get(), 1, PyLong_FromLongLong(mark.version)) != 0) {
-    return nullptr;
-  }
-  return pair.Release();
+  return Py_BuildValue("LL", static_cast<long long>(mark.storage), static_cast<long long>(mark.version));
 }
 
 PyObject* Forget(Front& front, PyObject* const*, Py_ssize_t) {
@@ -308,8 +295,8 @@ PyObject* Forget(Front& front, PyObject* const*, Py_ssize_t) {
 
 PyObject* Stack(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 3) return WrongCall("stack(end, outer, skip)");
-  const std::int64_t skip = PyLong_AsLongLong(arguments[2]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
+  std::int64_t skip = 0;
+  if (!ReadNumber(arguments[2], skip)) return nullptr;
   return front.stacks.Current(arguments[0], arguments[1], skip).Release();
 }
 

@@ -50,7 +50,7 @@ Ref StackWalk::Current(PyObject* end, PyObject* outer, std::int64_t skip) {
       return Ref::Share(found->second.stack.get());
   }
   const std::vector<std::int64_t> key = place;  // Python code may come here again
-  Ref stack = Ref::Own(PyObject_CallFunctionObjArgs(make_.get(), first.get(), end, outer, nullptr));
+  Ref stack = Call(make_.get(), first.get(), end, outer);
   if (!stack) return {};
   Ref result = Ref::Share(stack.get());
   const std::scoped_lock lock(mutex_);

@@ -212,8 +212,7 @@ Result<std::shared_ptr<Slot>> CudaMeter::Measure(const TensorWords& tensor, Reco
   if (kind == nullptr || tensor.shape.size() > cuda::kMaxAxes) {
     return Error{ErrorCode::kUnsupported, "words", "a tensor that cannot be measured on its device"};
   }
-  SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
-  if (tensor.Has(kNoStatistics)) request.statistics = false;
+  const SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
   const bool in_order = request.crc32 || request.xor64;
   const Walk walk = in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
   const bool remember = tensor.storage != 0;
@@ -283,7 +282,6 @@ Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, cons
   pending.slot = slot;
   pending.dtype = *tensor.dtype;
   pending.is_scalar = tensor.shape.empty();
-  pending.no_statistics = tensor.Has(kNoStatistics);
   pending.repeat = walk.repeat();
   pending.num_elements = walk.num_elements();
   pending.context = device->context;
@@ -333,7 +331,6 @@ void CudaMeter::Fill(Pending& pending, const cuda::Found& found) {
     const Summary summary = SummaryOf(found, pending.dtype, pending.num_elements, pending.repeat);
     slot.measured =
         ApplyRules(summary, pending.dtype, pending.is_scalar, options_.summary, options_.high_precision);
-    if (pending.no_statistics) slot.measured.statistics = NothingMeasured().statistics;
   }
   slot.has_numbers = slot.filled = true;
   pending.slot = nullptr;

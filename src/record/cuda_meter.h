@@ -63,7 +63,7 @@ class CudaMeter {
   struct Pending {
     std::shared_ptr<Slot> slot;
     Dtype dtype{};
-    bool is_scalar = false, no_statistics = false, lost = false;
+    bool is_scalar = false, lost = false;
     std::uint64_t repeat = 1, num_elements = 0;
     cuda::Context context = nullptr;
     std::int64_t stream = 0;

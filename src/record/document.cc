@@ -65,8 +65,7 @@ Error Document::Failed(int error_number) const {
 Result<Done> Document::Create(const std::filesystem::path& path, std::string_view header,
                               const std::optional<std::string>& dump_data_dir) {
   path_ = path;
-  header_ = header;
-  VN_RETURN_IF_ERROR(WriteHead(dump_data_dir));
+  VN_RETURN_IF_ERROR(WriteHead(header, dump_data_dir));
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   VN_RETURN_IF_ERROR(file.Write(head_));
   VN_RETURN_IF_ERROR(file.Write(kEmptyTail));
@@ -75,9 +74,9 @@ Result<Done> Document::Create(const std::filesystem::path& path, std::string_vie
   return OpenFile();
 }
 
-Result<Done> Document::WriteHead(const std::optional<std::string>& dump_data_dir) {
+Result<Done> Document::WriteHead(std::string_view header, const std::optional<std::string>& dump_data_dir) {
   head_ = "{";
-  JsonIndenter members(header_, nullptr);
+  JsonIndenter members(header, nullptr);
   VN_RETURN_IF_ERROR(members.Members([&](std::string_view key) {
     AppendLine(1, head_);
     head_.append("\"").append(key).append("\": ");
@@ -208,12 +207,6 @@ Result<std::string> Document::Read(const RecordRange& range) const {
   const std::size_t value = at + 3;
   if (value > text.size()) return Failed(EIO);
   return text.substr(value);
-}
-
-Result<Done> Document::Moved(const std::filesystem::path& path,
-                             const std::optional<std::string>& dump_data_dir) {
-  path_ = path;
-  return WriteHead(dump_data_dir);
 }
 
 Result<Done> Document::Rewrite(std::span<RecordRange* const> records) {

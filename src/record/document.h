@@ -40,15 +40,13 @@ class Document {
   // Replaces the file by one with these records in this order, and only them; gives them their new ranges.
   // Whoever reads meanwhile sees the old file or the new one.
   Result<Done> Rewrite(std::span<RecordRange* const> records);
-  // The folder was renamed. Takes effect with the next Rewrite().
-  Result<Done> Moved(const std::filesystem::path& path, const std::optional<std::string>& dump_data_dir);
   // Removes the hidden file and the lock, until the next append.
   void Rest();
 
  private:
   static constexpr std::string_view kEmptyTail = "}\n}", kTail = "\n }\n}";
 
-  Result<Done> WriteHead(const std::optional<std::string>& dump_data_dir);
+  Result<Done> WriteHead(std::string_view header, const std::optional<std::string>& dump_data_dir);
   Result<Done> OpenFile();
   void Lock();
   Error Failed(int error_number) const;
@@ -58,7 +56,7 @@ class Document {
   void DropSpare();
 
   std::filesystem::path path_;
-  std::string header_, head_;
+  std::string head_;
   std::uint64_t end_ = 0;  // where the closing brackets start
   bool empty_ = true, locked_ = false;
   int fd_ = -1;

@@ -115,16 +115,6 @@ Result<Done> DumpJsonSink::Flush(bool complete) {
   return identities;
 }
 
-Result<Done> DumpJsonSink::Move(fs::path folder, std::optional<std::string> dump_data_dir) {
-  std::error_code problem;
-  fs::rename(where_.folder, folder, problem);
-  if (problem) return Error{CodeOfErrno(problem.value()), folder.string(), problem.message()};
-  where_.folder = std::move(folder);
-  where_.dump_data_dir = std::move(dump_data_dir);
-  if (files_) files_->Moved(where_.folder / kTensorFolder);
-  return document_.Moved(where_.folder / where_.file, where_.dump_data_dir);
-}
-
 // A name that begins with a record's stands for one value of it.
 Stored& DumpJsonSink::Named(const Place& place, StoredFile& file) {
   if (place.record.empty()) return file;

@@ -21,7 +21,6 @@ class DumpJsonSink : public Sink {
   Result<std::vector<Field>> Reopen(const Entry& entry) override;
   Result<Done> Arrange(std::span<Entry* const> entries) override;
   Result<Done> Flush(bool complete) override;
-  Result<Done> Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir) override;
   bool stores() const override { return files_.has_value(); }
   Stored& Store(const Place& place, Elements elements) override;
   Stored& StoreAgain(const Place& place, Stored& known) override;

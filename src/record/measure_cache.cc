@@ -29,7 +29,7 @@ class KeyBuilder {
     Add(static_cast<std::uint64_t>(tensor.address));
     Add(tensor.storage);
     Add(static_cast<std::uint64_t>(tensor.version));
-    Add(static_cast<std::uint64_t>(*tensor.dtype) << 32 | (tensor.flags & kNoStatistics) << 16);
+    Add(static_cast<std::uint64_t>(*tensor.dtype));
     Add(static_cast<std::uint64_t>(tensor.device));
   }
   void Add(std::uint64_t word) {

@@ -84,8 +84,8 @@ void SetComplex(const Summary& summary, Dtype dtype, Measured& measured) {
 void SetIntegers(const Summary& summary, Dtype dtype, bool is_scalar, bool high_precision,
                  Measured& measured) {
   const auto text = [&](std::int64_t value) {
-    return dtype == Dtype::kU64 ? StatisticText::OfUint(static_cast<std::uint64_t>(value))
-                                : StatisticText::OfInt(value);
+    return dtype == Dtype::kU64 ? StatisticText::OfInteger(static_cast<std::uint64_t>(value))
+                                : StatisticText::OfInteger(value);
   };
   if (is_scalar) return SetAll(measured, text(summary.integer_min));
   measured.statistics[0] = text(summary.integer_max);
@@ -108,19 +108,15 @@ StatisticText StatisticText::Copy(std::string_view text) {
 StatisticText StatisticText::Null() { return Copy("null"); }
 StatisticText StatisticText::OfBool(bool value) { return Copy(value ? "true" : "false"); }
 
-StatisticText StatisticText::OfInt(std::int64_t value) {
+template <class T>
+StatisticText StatisticText::OfInteger(T value) {
   StatisticText text;
   text.size_ =
       static_cast<std::uint8_t>(std::to_chars(text.text_, std::end(text.text_), value).ptr - text.text_);
   return text;
 }
-
-StatisticText StatisticText::OfUint(std::uint64_t value) {
-  StatisticText text;
-  text.size_ =
-      static_cast<std::uint8_t>(std::to_chars(text.text_, std::end(text.text_), value).ptr - text.text_);
-  return text;
-}
+template StatisticText StatisticText::OfInteger(std::int64_t value);
+template StatisticText StatisticText::OfInteger(std::uint64_t value);
 
 StatisticText StatisticText::OfDouble(double value) {
   thread_local std::string buffer;

@@ -17,8 +17,8 @@ class StatisticText {
   std::string_view view() const { return {text_, size_}; }
   static StatisticText Null();
   static StatisticText OfBool(bool value);
-  static StatisticText OfInt(std::int64_t value);
-  static StatisticText OfUint(std::uint64_t value);
+  template <class T>
+  static StatisticText OfInteger(T value);  // of 64 bits
   static StatisticText OfDouble(double value);
 
  private:

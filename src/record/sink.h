@@ -68,7 +68,6 @@ class Sink {
   // Recording pauses: everything is in files, nothing is locked. `complete`: false when records were lost, so
   // that what they would have replaced must stay.
   virtual Result<Done> Flush(bool complete) = 0;
-  virtual Result<Done> Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir) = 0;
 
   // ---- elements of tensors; only when stores()
   virtual bool stores() const = 0;

@@ -51,9 +51,9 @@ StatisticText TextOf(const FilledValue& value) {
     case FilledValue::kBool:
       return StatisticText::OfBool(value.bits != 0);
     case FilledValue::kInt:
-      return StatisticText::OfInt(value.bits);
+      return StatisticText::OfInteger(value.bits);
     case FilledValue::kUint:
-      return StatisticText::OfUint(static_cast<std::uint64_t>(value.bits));
+      return StatisticText::OfInteger(static_cast<std::uint64_t>(value.bits));
     case FilledValue::kDouble:
       return StatisticText::OfDouble(std::bit_cast<double>(value.bits));
     default:
@@ -422,14 +422,6 @@ void Step::WriteBesideNowAndThen() {
   (void)sink_->WriteBeside();
   const auto now = std::chrono::steady_clock::now();
   beside_due_ = now + std::max<std::chrono::nanoseconds>(kBesideEvery, kBesideShare * (now - start));
-}
-
-Result<Done> Step::Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir) {
-  shared_.writer.Drain();
-  VN_RETURN_IF_ERROR(sink_->Move(folder, std::move(dump_data_dir)));
-  folder_ = std::move(folder);
-  out_of_order_ = true;
-  return Arrange();
 }
 
 }  // namespace vernier

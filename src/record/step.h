@@ -59,7 +59,6 @@ class Step {
                     std::optional<std::uint64_t> digest);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> Flush();
-  Result<Done> Move(std::filesystem::path folder, std::optional<std::string> dump_data_dir);
 
   // Set once nothing more can be written; what is there stays as it is.
   const std::optional<Error>& stopped();
@@ -93,7 +92,7 @@ class Step {
   void WriteBesideNowAndThen();
 
   RecorderShared& shared_;
-  std::filesystem::path folder_;
+  const std::filesystem::path folder_;
   std::deque<Entry> entries_;
   std::unordered_map<std::string_view, Entry*> by_name_;
   Entry* last_ = nullptr;     // that was put to: the next Put is often for it

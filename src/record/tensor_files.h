@@ -64,8 +64,6 @@ class TensorFiles {
   StoredFile* Find(std::string_view name);
   // Removes the files that nobody names any more. REQUIRES: the writer is idle
   void RemoveUnused();
-  // REQUIRES: the writer is idle
-  void Moved(std::filesystem::path folder) { folder_ = std::move(folder); }
 
  private:
   Writer::Job WriteJob(StoredFile& file, bool replaces);
@@ -74,7 +72,7 @@ class TensorFiles {
   bool HoldsSame(StoredFile& file, const StoredFile& wanted);
   std::string UnusedName(std::string_view stem, bool& replaces);
 
-  std::filesystem::path folder_;
+  const std::filesystem::path folder_;
   const bool dedup_;
   Writer& writer_;
   DiskFloor& floor_;

@@ -61,7 +61,6 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* s
   ++totals.num_measured;
   totals.bytes_measured += tensor.num_bytes();
   SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
-  if (tensor.Has(kNoStatistics)) request.statistics = false;
   StagingPool::Buffer copy;
   if (store != nullptr) {
     copy = pool_.Take(tensor.num_bytes());
@@ -79,7 +78,6 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* s
   MeasureCache::Known known;
   known.measured =
       ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
-  if (tensor.Has(kNoStatistics)) known.measured.statistics = NothingMeasured().statistics;
   if (store != nullptr) {
     known.stored = &store->Store(place, {*tensor.dtype, tensor.shape, summary.crc32, std::move(copy)});
   }

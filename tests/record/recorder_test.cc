@@ -183,23 +183,6 @@ TEST(Recorder, GoesOnInTheSameFolderUntilItEnds) {
   EXPECT_NE(ReadFile(next.folder / "dump.json").find("\"again\": 1"), std::string::npos);
 }
 
-TEST(Recorder, MovesItsFolderOnceTheRankIsKnown) {
-  RecorderOptions options;
-  options.tensors = true;
-  Recording recording(options);
-  recording.Put("A", "{\"output\":[\x01]}", Floats(kOnes));
-  const std::filesystem::path moved = recording.folder().parent_path() / "rank7";
-  ASSERT_TRUE(recording->Move(moved, "elsewhere"));
-  recording.Put("B", "{\"output\":[\x01]}", Floats(kTwos));
-  ASSERT_TRUE(recording->End());
-  const std::string text = ReadFile(moved / "dump.json");
-  EXPECT_NE(text.find("\"dump_data_dir\": \"elsewhere\","), std::string::npos);
-  EXPECT_EQ(ValuesOf(text, "data_name"),
-            (std::vector<std::string>{"\"A.output.0.pt\"", "\"B.output.0.pt\""}));
-  EXPECT_TRUE(std::filesystem::exists(moved / "dump_tensor_data" / "B.output.0.pt"));
-  EXPECT_FALSE(std::filesystem::exists(recording.folder()));
-}
-
 TEST(Recorder, StacksAreNumberedByFirstUseAndEqualOnesMerged) {
   Recording recording;
   ASSERT_TRUE(recording->DeclareStack(9, R"(["frame \n a","b"])"));

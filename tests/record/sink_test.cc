@@ -26,7 +26,7 @@ struct Memory {
   std::vector<std::string> order;
   std::deque<StoredFloats> arrays;
   std::map<std::string, std::string> parents;
-  std::string folder, state;
+  std::string state;
   int num_flushes = 0;
 };
 
@@ -67,10 +67,6 @@ class MemorySink : public Sink {
   Result<Done> Flush(bool complete) override {
     EXPECT_TRUE(context_.writer.idle());
     memory_.num_flushes += complete ? 1 : 0;
-    return Done{};
-  }
-  Result<Done> Move(std::filesystem::path folder, std::optional<std::string>) override {
-    memory_.folder = folder.filename();
     return Done{};
   }
   bool stores() const override { return context_.options.tensors; }
@@ -130,8 +126,6 @@ TEST(Sink, GetsPortsOfFinishedRecordsAndTheirOrder) {
   EXPECT_EQ(memory.parents["call"], "module");
   EXPECT_EQ(memory.state, "{\"seed\":7}");
   EXPECT_EQ(memory.num_flushes, 1);
-  ASSERT_TRUE(recording->Move(recording.folder().parent_path() / "rank7", std::nullopt));
-  EXPECT_EQ(memory.folder, "rank7");
   EXPECT_FALSE(std::filesystem::exists(recording.folder()));  // nobody but a sink touches the disk
 }
 
@@ -248,13 +242,7 @@ TEST(Identity, ALaterLineHasOnlyTheFieldsThatAreNew) {
   EXPECT_FALSE(recording->SetState("{} {}"));
 }
 
-TEST(Identity, MovesWithItsFolderAndIsNotThereUnlessWanted) {
-  Recording recording(WithIdentity());
-  const std::filesystem::path moved = recording.folder().parent_path() / "rank7";
-  ASSERT_TRUE(recording->Move(moved, std::nullopt));
-  recording.Put("a", "{\"output\":[\x01]}", Placed(7, 0, 0));
-  recording.Flush();
-  EXPECT_TRUE(ReadFile(moved / "identity.jsonl").ends_with("[\"a\",{\"output\":[[7]]}]\n"));
+TEST(Identity, IsNotThereUnlessWanted) {
   Recording plain;
   plain.Put("a", "{\"output\":[\x01]}", Placed(7, 0, 0));
   plain.Flush();

@@ -112,7 +112,6 @@ TEST(Statistics, AreNullWhereThereIsNothingToRead) {
   EXPECT_EQ(Described(Tensor(&number, Dtype::kF32, {0, 3})), "null null null null");
   EXPECT_EQ(Described(Tensor(nullptr, Dtype::kF32, {3})), "null null null null");
   EXPECT_EQ(Described(Tensor(nullptr, Dtype::kF32, {3}, {.flags = kNoData})), "null null null null");
-  EXPECT_EQ(Described(Tensor(&number, Dtype::kF32, {1}, {.flags = kNoStatistics})), "null null null null");
   Words unknown = Tensor(nullptr, Dtype::kF32, {2});
   unknown[3] = -1;
   EXPECT_EQ(Described(unknown), "null null null null");
