@@ -137,7 +137,7 @@ Result<FileRef> MappedFile::Open(std::string path) {
   const auto size_bytes = static_cast<std::size_t>(status.st_size);
   if (size_bytes < kReadInsteadOfMapBytes) {
     VN_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, ReadWhole(descriptor.get(), size_bytes, path));
-    return FileRef(InMemory(std::move(bytes), std::move(path), Nanoseconds(status.st_mtim)));
+    return FromBytes(std::move(bytes), std::move(path), Nanoseconds(status.st_mtim));
   }
   void* data = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, descriptor.get(), 0);
   if (data == MAP_FAILED) return ErrnoError(path, errno);
@@ -156,18 +156,14 @@ Result<FileRef> MappedFile::Open(std::string path) {
   return FileRef(file);
 }
 
-MappedFile* MappedFile::InMemory(std::vector<std::byte> bytes, std::string name, std::int64_t modified_ns) {
+FileRef MappedFile::FromBytes(std::vector<std::byte> bytes, std::string name, std::int64_t modified_ns) {
   auto* file = new MappedFile();
   file->path_ = std::move(name);
   file->owned_ = std::move(bytes);
   file->data_ = file->owned_.data();
   file->size_ = file->owned_.size();
   file->modified_ns_ = modified_ns;
-  return file;
-}
-
-FileRef MappedFile::FromBytes(std::vector<std::byte> bytes, std::string name) {
-  return FileRef(InMemory(std::move(bytes), std::move(name), 0));
+  return FileRef(file);
 }
 
 MappedFile::~MappedFile() {

@@ -23,7 +23,7 @@ class MappedFile {
  public:
   static Result<FileRef> Open(std::string path);
   // A file that exists only in memory: tests, fuzzers, entries unpacked from an archive.
-  static FileRef FromBytes(std::vector<std::byte> bytes, std::string name);
+  static FileRef FromBytes(std::vector<std::byte> bytes, std::string name, std::int64_t modified_ns = 0);
 
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -44,7 +44,6 @@ class MappedFile {
 
  private:
   MappedFile() = default;
-  static MappedFile* InMemory(std::vector<std::byte> bytes, std::string name, std::int64_t modified_ns);
 
   std::string path_;  // text: taking a path apart costs more than opening a small file
   const std::byte* data_ = nullptr;

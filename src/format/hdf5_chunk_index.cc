@@ -1,7 +1,7 @@
 // The six ways to find a chunk.
 #include <algorithm>
 #include <bit>
-#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "format/hdf5_chunks_internal.h"
@@ -347,26 +347,15 @@ Result<Done> ParseChunkIndex(Hdf5Cursor& cursor, std::uint64_t flags, Hdf5Chunks
   constexpr std::uint64_t kSingleIsFiltered = 2;
   const std::uint64_t kind = cursor.Number(1);
   chunks.index = static_cast<Hdf5ChunkIndex>(kind);
-  switch (chunks.index) {
-    case Hdf5ChunkIndex::kSingle:
-      if ((flags & kSingleIsFiltered) == 0) break;
-      chunks.single_bytes = cursor.Length();
-      chunks.single_mask = static_cast<std::uint32_t>(cursor.Number(4));
-      break;
-    case Hdf5ChunkIndex::kImplicit:
-      break;
-    case Hdf5ChunkIndex::kFixedArray:
-      cursor.Skip(1);
-      break;
-    case Hdf5ChunkIndex::kExtensibleArray:
-      cursor.Skip(5);
-      break;
-    case Hdf5ChunkIndex::kTree:
-      cursor.Skip(6);
-      break;
-    default:
-      return Error{ErrorCode::kUnsupported, "hdf5 chunk layout",
-                   "chunk index of kind " + std::to_string(kind)};
+  constexpr std::uint64_t kParameterBytes[] = {0, 0, 0,
+                                               1, 5, 6};  // by kind; the first is no kind of this message
+  if (kind == 0 || kind >= std::size(kParameterBytes)) {
+    return Error{ErrorCode::kUnsupported, "hdf5 chunk layout", "chunk index of kind " + std::to_string(kind)};
+  }
+  cursor.Skip(kParameterBytes[kind]);
+  if (chunks.index == Hdf5ChunkIndex::kSingle && (flags & kSingleIsFiltered) != 0) {
+    chunks.single_bytes = cursor.Length();
+    chunks.single_mask = static_cast<std::uint32_t>(cursor.Number(4));
   }
   chunks.index_address = cursor.Address();
   return Done{};

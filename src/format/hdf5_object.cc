@@ -30,11 +30,7 @@ class HeaderReader {
   explicit HeaderReader(const Hdf5File& file) : file_(file) {}
 
   Result<Hdf5Messages> Read(std::uint64_t address) {
-    if (file_.From(address).Signature("OHDR")) {
-      VN_RETURN_IF_ERROR(ReadVersion2(address));
-    } else {
-      VN_RETURN_IF_ERROR(ReadVersion1(address));
-    }
+    VN_RETURN_IF_ERROR(ReadFirstBlock(address));
     for (std::size_t i = 0; i < continuations_.size(); ++i) {
       const auto [at, num_bytes] = continuations_[i];
       VN_RETURN_IF_ERROR(file_.Spend(num_bytes));
@@ -46,30 +42,24 @@ class HeaderReader {
   }
 
  private:
-  Result<Done> ReadVersion1(std::uint64_t address) {
+  Result<Done> ReadFirstBlock(std::uint64_t address) {
+    version_ = file_.From(address).Signature("OHDR") ? 2 : 1;
     Hdf5Cursor cursor = file_.From(address);
-    const std::uint64_t version = cursor.Number(1);
-    cursor.Skip(1 + 2 + 4);
-    const std::uint64_t num_bytes = cursor.Number(4);
-    cursor.Skip(4);
-    const ByteSpan block = cursor.Take(num_bytes);
-    if (!cursor.ok() || version != 1) return Hdf5Error("object header", address, "damaged");
-    version_ = 1;
-    VN_RETURN_IF_ERROR(file_.Spend(num_bytes));
-    return ReadMessages(block);
-  }
-
-  Result<Done> ReadVersion2(std::uint64_t address) {
-    Hdf5Cursor cursor = file_.From(address);
-    cursor.Signature("OHDR");
+    if (version_ == 2) cursor.Skip(4);  // the signature
     const std::uint64_t version = cursor.Number(1), flags = cursor.Number(1);
-    if (flags & 0x20) cursor.Skip(16);  // times
-    if (flags & 0x10) cursor.Skip(4);   // about attributes
-    const std::uint64_t num_bytes = cursor.Number(1u << (flags & 3));
+    std::uint64_t num_bytes = 0;
+    if (version_ == 1) {  // without flags
+      cursor.Skip(2 + 4);
+      num_bytes = cursor.Number(4);
+      cursor.Skip(4);
+    } else {
+      if (flags & 0x20) cursor.Skip(16);  // times
+      if (flags & 0x10) cursor.Skip(4);   // about attributes
+      num_bytes = cursor.Number(1u << (flags & 3));
+      has_message_order_ = (flags & 0x04) != 0;
+    }
     const ByteSpan block = cursor.Take(num_bytes);
-    if (!cursor.ok() || version != 2) return Hdf5Error("object header", address, "damaged");
-    version_ = 2;
-    has_message_order_ = (flags & 0x04) != 0;
+    if (!cursor.ok() || version != version_) return Hdf5Error("object header", address, "damaged");
     VN_RETURN_IF_ERROR(file_.Spend(num_bytes));
     return ReadMessages(block);
   }
@@ -130,7 +120,7 @@ class HeaderReader {
   }
 
   const Hdf5File& file_;
-  int version_ = 1;
+  std::uint64_t version_ = 1;
   bool has_message_order_ = false, may_follow_ = true;
   Hdf5Messages messages_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> continuations_;

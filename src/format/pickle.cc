@@ -40,7 +40,6 @@ class Interpreter {
     bool (Interpreter::*run)();
   };
   static const Opcode kOpcodes[];
-  static std::array<const Opcode*, 256> OpcodeByCode();
 
   // Every step returns false after one of these.
   bool Fail(ErrorCode code, std::string detail) {
@@ -457,14 +456,12 @@ const Interpreter::Opcode Interpreter::kOpcodes[] = {
 };
 // clang-format on
 
-std::array<const Interpreter::Opcode*, 256> Interpreter::OpcodeByCode() {
-  std::array<const Opcode*, 256> table{};
-  for (const Opcode& opcode : kOpcodes) table[opcode.code] = &opcode;
-  return table;
-}
-
 Result<PickleTree> Interpreter::Run() {
-  static const std::array<const Opcode*, 256> by_code = OpcodeByCode();
+  static const auto by_code = [] {
+    std::array<const Opcode*, 256> table{};
+    for (const Opcode& opcode : kOpcodes) table[opcode.code] = &opcode;
+    return table;
+  }();
   while (!stopped_) {
     opcode_at_ = position_;
     if (position_ >= bytes_.size()) {

@@ -120,18 +120,16 @@ bool Before(const PickleGlobal* a, const PickleGlobal* b) {
   return order != 0 ? order < 0 : a->module < b->module;
 }
 
-// A checkpoint refers to a handful of globals hundreds of thousands of times.
-std::vector<const PickleGlobal*> SortedGlobals() {
-  std::vector<const PickleGlobal*> sorted;
-  for (const PickleGlobal& global : kGlobals) sorted.push_back(&global);
-  std::sort(sorted.begin(), sorted.end(), Before);
-  return sorted;
-}
-
 }  // namespace
 
 const PickleGlobal* FindPickleGlobal(std::string_view module, std::string_view name) {
-  static const std::vector<const PickleGlobal*> sorted = SortedGlobals();
+  // A checkpoint refers to a handful of globals hundreds of thousands of times.
+  static const auto sorted = [] {
+    std::vector<const PickleGlobal*> globals;
+    for (const PickleGlobal& global : kGlobals) globals.push_back(&global);
+    std::sort(globals.begin(), globals.end(), Before);
+    return globals;
+  }();
   const PickleGlobal wanted{module, name, kOpaque};
   const auto found = std::lower_bound(sorted.begin(), sorted.end(), &wanted, Before);
   if (found == sorted.end() || (*found)->module != module || (*found)->name != name) return nullptr;

@@ -328,32 +328,31 @@ Result<Bytes> PackedMember::Unzip(const FileRef& file) const {
 
 namespace {
 
-struct RecordFields {
-  std::uint32_t crc32;
-  std::uint64_t num_bytes;
-  std::size_t name_bytes, extra_bytes;
-};
+// What stands in a field of 32 bits.
+std::uint32_t Narrow(std::uint64_t number) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, kIn64));
+}
 
 // The part that the local header and the directory record share.
-void AppendShared(std::string& out, const RecordFields& fields) {
+void AppendShared(std::string& out, std::uint32_t crc32, std::uint64_t num_bytes, std::size_t name_bytes,
+                  std::size_t extra_bytes) {
   constexpr std::uint16_t kVersionZip64 = 45;
   constexpr std::uint16_t kMidnight = 0, kFirstOf1980 = 1 << 5 | 1;  // no clock: same bytes in, same file out
-  const auto narrow = static_cast<std::uint32_t>(std::min<std::uint64_t>(fields.num_bytes, kIn64));
   AppendLittle<std::uint16_t>(out, kVersionZip64);
   AppendLittle<std::uint16_t>(out, kUtf8Flag);
   AppendLittle<std::uint16_t>(out, kStored);
   AppendLittle<std::uint16_t>(out, kMidnight);
   AppendLittle<std::uint16_t>(out, kFirstOf1980);
-  AppendLittle<std::uint32_t>(out, fields.crc32);
-  AppendLittle<std::uint32_t>(out, narrow);
-  AppendLittle<std::uint32_t>(out, narrow);
-  AppendLittle(out, static_cast<std::uint16_t>(fields.name_bytes));
-  AppendLittle(out, static_cast<std::uint16_t>(fields.extra_bytes));
+  AppendLittle(out, crc32);
+  AppendLittle(out, Narrow(num_bytes));
+  AppendLittle(out, Narrow(num_bytes));
+  AppendLittle(out, static_cast<std::uint16_t>(name_bytes));
+  AppendLittle(out, static_cast<std::uint16_t>(extra_bytes));
 }
 
-std::string Zip64Field(std::initializer_list<std::uint64_t> numbers) {
+std::string Zip64Field(const std::vector<std::uint64_t>& numbers) {
   std::string extra;
-  if (numbers.size() == 0) return extra;
+  if (numbers.empty()) return extra;
   AppendLittle(extra, kExtraZip64);
   AppendLittle(extra, static_cast<std::uint16_t>(numbers.size() * 8));
   for (const std::uint64_t number : numbers) AppendLittle(extra, number);
@@ -384,7 +383,7 @@ void ZipLayout::Add(std::string_view name, ByteSpan data, std::optional<std::uin
   if (data.size() >= kIn64) extra = Zip64Field({data.size(), data.size()});
   extra += AlignmentField(position_ + kLocalBytes + name.size() + extra.size(), kAlignBytes);
   AppendLittle(record.header, kLocalSignature);
-  AppendShared(record.header, {record.crc32, data.size(), name.size(), extra.size()});
+  AppendShared(record.header, record.crc32, data.size(), name.size(), extra.size());
   record.header.append(name).append(extra);
   position_ += record.header.size() + data.size();
   records_.push_back(std::move(record));
@@ -392,21 +391,19 @@ void ZipLayout::Add(std::string_view name, ByteSpan data, std::optional<std::uin
 
 std::string ZipLayout::DirectoryRecord(const Record& record) const {
   const std::uint64_t num_bytes = record.data.size();
-  const bool wide_size = num_bytes >= kIn64, wide_offset = record.header_offset_bytes >= kIn64;
-  const std::string extra = wide_size && wide_offset
-                                ? Zip64Field({num_bytes, num_bytes, record.header_offset_bytes})
-                            : wide_size   ? Zip64Field({num_bytes, num_bytes})
-                            : wide_offset ? Zip64Field({record.header_offset_bytes})
-                                          : std::string();
+  std::vector<std::uint64_t> wide;  // in this order
+  if (num_bytes >= kIn64) wide = {num_bytes, num_bytes};
+  if (record.header_offset_bytes >= kIn64) wide.push_back(record.header_offset_bytes);
+  const std::string extra = Zip64Field(wide);
   std::string out;
   AppendLittle(out, kDirectorySignature);
   AppendLittle<std::uint16_t>(out, 45);
-  AppendShared(out, {record.crc32, num_bytes, record.name.size(), extra.size()});
+  AppendShared(out, record.crc32, num_bytes, record.name.size(), extra.size());
   AppendLittle<std::uint16_t>(out, 0);  // comment
   AppendLittle<std::uint16_t>(out, 0);  // disk
   AppendLittle<std::uint16_t>(out, 0);  // attributes
   AppendLittle<std::uint32_t>(out, 0);
-  AppendLittle(out, static_cast<std::uint32_t>(std::min<std::uint64_t>(record.header_offset_bytes, kIn64)));
+  AppendLittle(out, Narrow(record.header_offset_bytes));
   return out + record.name + extra;
 }
 
@@ -435,8 +432,8 @@ std::vector<ByteSpan> ZipLayout::Finish() {
   AppendLittle<std::uint32_t>(trailer_, 0);
   AppendLittle(trailer_, short_count);
   AppendLittle(trailer_, short_count);
-  AppendLittle(trailer_, static_cast<std::uint32_t>(std::min<std::uint64_t>(directory_bytes, kIn64)));
-  AppendLittle(trailer_, static_cast<std::uint32_t>(std::min<std::uint64_t>(directory_offset, kIn64)));
+  AppendLittle(trailer_, Narrow(directory_bytes));
+  AppendLittle(trailer_, Narrow(directory_offset));
   AppendLittle<std::uint16_t>(trailer_, 0);
   position_ += trailer_.size();
 

@@ -167,6 +167,20 @@ TEST(Summary, ComplexNumbersCountByMagnitude) {
   ExpectClose(Summarize(View(Dtype::kC64, data, {3}, {1}), {}), {5, 0, 13});
 }
 
+TEST(Summary, InfiniteHalvesAreInfiniteOnEveryTarget) {
+  ForEachTarget([] {
+    for (const std::size_t at : {0u, 40u, 99u}) {
+      std::vector<std::uint16_t> half(100, 0x3C00);
+      half[at] = 0x7E00;  // NaN
+      EXPECT_TRUE(Summarize(View(Dtype::kF16, half, {100}, {1}), {}).has_nan());
+      half[at] = 0x7C00;
+      const Summary summary = Summarize(View(Dtype::kF16, half, {100}, {1}), {});
+      EXPECT_EQ(summary.max, std::numeric_limits<double>::infinity());
+      EXPECT_EQ(summary.sum, std::numeric_limits<double>::infinity());
+    }
+  });
+}
+
 TEST(Summary, OnlyANanMakesTheSumOfSquaresOne) {
   constexpr float kInf = std::numeric_limits<float>::infinity(),
                   kNan = std::numeric_limits<float>::quiet_NaN();
