@@ -46,7 +46,6 @@ Error BadArgument(std::string where, std::string detail);
 
 // The caller's options with defaults for what an older caller does not know.
 VnOptions Complete(const VnOptions* options);
-std::stop_token StopTokenOf(const VnOptions& options);
 
 // A view of the caller's memory, or of a C order copy of it. `role` names the argument in errors.
 Result<TensorView> ViewOf(const VnTensor* tensor, const char* role);

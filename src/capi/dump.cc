@@ -1,6 +1,4 @@
 // Reading dumps.
-#include <memory>
-
 #include "capi/c_api_internal.h"
 #include "vernier/read.h"
 

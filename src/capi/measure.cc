@@ -94,29 +94,14 @@ VnTable* OneRow(const Column<T> (&columns)[kNumColumns], const T& measured) {
   return table.release();
 }
 
-const Error kStopped{ErrorCode::kCancelled, "", ""};
-
 // The batch functions, for one item, because they are the ones that can be stopped.
-Result<TensorStats> MeasureOne(const TensorView& tensor, const VnOptions& options) {
-  Result<TensorStats> measured = kStopped;
-  const StatsOptions stats{options.crc32 != 0, options.num_threads};
-  MeasureTensors(
-      1, [&](std::size_t) { return Result<TensorView>(tensor); }, stats,
-      [&](std::size_t, const Result<TensorStats>& result) { measured = result; }, {StopTokenOf(options), {}});
-  return measured;
-}
-
-Result<PairMeasures> MeasureOne(const LoadedPair& pair, const VnOptions& options) {
-  Result<PairMeasures> measured = kStopped;
-  MeasureOptions measure;
-  measure.groups = kPairGroups;
-  measure.rtol = options.rtol;
-  measure.atol = options.atol;
-  measure.num_threads = options.num_threads;
-  MeasurePairs(
-      1, [&](std::size_t) { return Result<LoadedPair>(pair); }, measure,
-      [&](std::size_t, const Result<PairMeasures>& result) { measured = result; },
-      {StopTokenOf(options), {}});
+template <class Measured, class Item, class Batch, class Options>
+Result<Measured> MeasureOne(const Batch& batch, const Item& item, const Options& how, VnCancel* cancel) {
+  Result<Measured> measured = Error{ErrorCode::kCancelled, "", ""};
+  batch(
+      1, [&](std::size_t) { return Result<Item>(item); }, how,
+      [&](std::size_t, const Result<Measured>& result) { measured = result; },
+      BatchHooks{cancel != nullptr ? cancel->source.get_token() : std::stop_token(), {}});
   return measured;
 }
 
@@ -129,7 +114,9 @@ VnStatus VnStats(const VnTensor* tensor, const VnOptions* options, VnTable** row
   return Guarded([&]() -> Result<Done> {
     const VnOptions complete = Complete(options);
     VN_ASSIGN_OR_RETURN(const TensorView view, ViewOf(tensor, "tensor"));
-    VN_ASSIGN_OR_RETURN(const TensorStats stats, MeasureOne(view, complete));
+    const StatsOptions how{complete.crc32 != 0, complete.num_threads};
+    VN_ASSIGN_OR_RETURN(const TensorStats stats,
+                        MeasureOne<TensorStats>(MeasureTensors, view, how, complete.cancel));
     *row = OneRow(kStatsColumns, stats);
     if (complete.crc32 == 0)
       (*row)->rows[0] = KeptCells((*row)->rows[0].cells().first(std::size(kStatsColumns) - 1));
@@ -145,9 +132,15 @@ VnStatus VnPair(const VnTensor* target, const VnTensor* golden, const VnOptions*
       return Error{ErrorCode::kShapeMismatch, "",
                    ShapeText(target_view.shape) + " against " + ShapeText(golden_view.shape)};
     }
-    VN_ASSIGN_OR_RETURN(
-        const PairMeasures measures,
-        MeasureOne(LoadedPair{std::move(target_view), std::move(golden_view)}, Complete(options)));
+    const VnOptions complete = Complete(options);
+    MeasureOptions how;
+    how.groups = kPairGroups;
+    how.rtol = complete.rtol;
+    how.atol = complete.atol;
+    how.num_threads = complete.num_threads;
+    const LoadedPair pair{std::move(target_view), std::move(golden_view)};
+    VN_ASSIGN_OR_RETURN(const PairMeasures measures,
+                        MeasureOne<PairMeasures>(MeasurePairs, pair, how, complete.cancel));
     *row = OneRow(kPairColumns, measures);
     return Done{};
   });

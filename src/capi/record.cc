@@ -98,23 +98,6 @@ std::string_view Text(const char* data, size_t size) {
   return data != nullptr ? std::string_view(data, size) : "";
 }
 
-FilledValue ValueOf(const int64_t* values, const uint8_t* kinds, size_t i) {
-  const auto kind = kinds == nullptr ? FilledValue::kDouble : static_cast<FilledValue::Kind>(kinds[i]);
-  return {kind, values[i]};
-}
-
-Result<Done> FillAll(Recorder& recorder, const int64_t* slots, size_t num_slots, const int64_t* values,
-                     const uint8_t* kinds, const uint64_t* digests) {
-  for (size_t i = 0; i < num_slots; ++i) {
-    FilledValue four[4];
-    for (size_t k = 0; k < 4; ++k) four[k] = ValueOf(values, kinds, 4 * i + k);
-    const std::optional<std::uint64_t> digest =
-        digests == nullptr ? std::nullopt : std::optional<std::uint64_t>(digests[i]);
-    VN_RETURN_IF_ERROR(recorder.Fill(slots[i], four, digest));
-  }
-  return Done{};
-}
-
 // Runs fn(recorder) as a call of the API.
 template <class Fn>
 VnStatus OnRecorder(VnRecorder* handle, Fn&& fn) {
@@ -212,7 +195,16 @@ VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_s
                         const uint8_t* kinds, const uint64_t* digests) {
   return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
     if (num_slots > 0 && (slots == nullptr || values == nullptr)) return BadArgument("slots", "is NULL");
-    return FillAll(r, slots, num_slots, values, kinds, digests);
+    for (size_t i = 0; i < num_slots; ++i) {
+      FilledValue four[4];
+      for (size_t k = 0, at = 4 * i; k < 4; ++k, ++at) {
+        four[k] = {FilledValue::kDouble, values[at]};
+        if (kinds != nullptr) four[k].kind = static_cast<FilledValue::Kind>(kinds[at]);
+      }
+      const auto digest = digests == nullptr ? std::nullopt : std::optional<std::uint64_t>(digests[i]);
+      VN_RETURN_IF_ERROR(r.Fill(slots[i], four, digest));
+    }
+    return Done{};
   });
 }
 

@@ -47,10 +47,6 @@ VnOptions Complete(const VnOptions* options) {
   return complete;
 }
 
-std::stop_token StopTokenOf(const VnOptions& options) {
-  return options.cancel != nullptr ? options.cancel->source.get_token() : std::stop_token();
-}
-
 }  // namespace vernier
 
 using namespace vernier;  // NOLINT: the functions below are C

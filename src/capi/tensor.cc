@@ -1,6 +1,5 @@
 // The caller's tensors as ours: as they are when they lie in C order, as a copy otherwise.
 #include <cstring>
-#include <limits>
 #include <memory>
 
 #include "capi/c_api_internal.h"

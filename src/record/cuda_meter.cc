@@ -278,15 +278,13 @@ Result<Done> CudaMeter::AddJob(const TensorWords& tensor, const Walk& walk, cons
   num_blocks_ += job.num_blocks;
 
   slot->sequence = sequence;
-  Pending pending;
-  pending.slot = slot;
-  pending.dtype = *tensor.dtype;
-  pending.is_scalar = tensor.shape.empty();
-  pending.repeat = walk.repeat();
-  pending.num_elements = walk.num_elements();
-  pending.context = device->context;
-  pending.stream = tensor.stream;
-  pending_[sequence % kRingSize] = std::move(pending);
+  pending_[sequence % kRingSize] = {.slot = slot,
+                                    .dtype = *tensor.dtype,
+                                    .is_scalar = tensor.shape.empty(),
+                                    .repeat = walk.repeat(),
+                                    .num_elements = walk.num_elements(),
+                                    .context = device->context,
+                                    .stream = tensor.stream};
   return Done{};
 }
 

@@ -83,21 +83,20 @@ Result<Done> StackTable::Declare(std::int64_t number, std::string_view frames) {
   if (!text.starts_with('[') || !indenter.AtEnd()) {
     return Error{ErrorCode::kBadArgument, "frames", "not a JSON list"};
   }
-  const auto found = by_text_.find(text);
-  if (found != by_text_.end()) {
-    by_number_[number] = found->second;
-    return Done{};
+  auto found = by_text_.find(text);
+  if (found == by_text_.end()) {
+    const auto stack = static_cast<std::uint32_t>(texts_.size());
+    found = by_text_.emplace(texts_.emplace_back(std::move(text)), stack).first;
   }
-  const auto stack = static_cast<std::uint32_t>(texts_.size());
-  texts_.push_back(std::move(text));
-  by_text_.emplace(texts_.back(), stack);
-  by_number_[number] = stack;
+  by_number_[number] = found->second;
   return Done{};
 }
 
-std::optional<std::uint32_t> StackTable::Find(std::int64_t number) const {
+Result<std::uint32_t> StackTable::Find(std::int64_t number, std::string_view name) const {
   const auto found = by_number_.find(number);
-  return found == by_number_.end() ? std::nullopt : std::optional(found->second);
+  if (found != by_number_.end()) return found->second;
+  return Error{ErrorCode::kBadArgument, std::string(name),
+               "stack " + std::to_string(number) + " is not declared"};
 }
 
 void StackFile::Add(std::uint32_t stack, std::string_view name) {

@@ -22,8 +22,8 @@ class StackTable {
  public:
   // `frames`: a compact JSON list of texts. Fails when it is none.
   Result<Done> Declare(std::int64_t number, std::string_view frames);
-  // Which stack a number means; nothing when it was never declared.
-  std::optional<std::uint32_t> Find(std::int64_t number) const;
+  // Which stack a number means; fails, for the record `name`, when it was never declared.
+  Result<std::uint32_t> Find(std::int64_t number, std::string_view name) const;
   // As it stands in stack.json.
   const std::string& text(std::uint32_t stack) const { return texts_[stack]; }
 

@@ -12,11 +12,8 @@
 // - the jobs that Store() pushes to the writer have run before a record that names their elements comes.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -203,12 +203,8 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
   if (!entry.in_memory) VN_RETURN_IF_ERROR(Reopen(entry));
   Open(entry);
   if (stack >= 0 && !entry.has_stack) {
-    const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
-    if (!known) {
-      return Error{ErrorCode::kBadArgument, entry.name,
-                   "stack " + std::to_string(stack) + " is not declared"};
-    }
-    sink_->AddStack(entry.name, *known);
+    VN_ASSIGN_OR_RETURN(const std::uint32_t known, shared_.stacks.Find(stack, name));
+    sink_->AddStack(entry.name, known);
     entry.has_stack = true;
   }
   PortReader ports(Ports(), words);
@@ -311,12 +307,8 @@ Result<Done> Step::Construct(std::string_view name, std::optional<std::string_vi
 }
 
 Result<Done> Step::Note(std::string_view name, std::int64_t stack) {
-  const std::optional<std::uint32_t> known = shared_.stacks.Find(stack);
-  if (!known) {
-    return Error{ErrorCode::kBadArgument, std::string(name),
-                 "stack " + std::to_string(stack) + " is not declared"};
-  }
-  sink_->AddStack(noted_names_.emplace_back(name), *known);
+  VN_ASSIGN_OR_RETURN(const std::uint32_t known, shared_.stacks.Find(stack, name));
+  sink_->AddStack(noted_names_.emplace_back(name), known);
   return Done{};
 }
 

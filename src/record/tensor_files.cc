@@ -13,7 +13,6 @@
 
 #include "core/atomic_file.h"
 #include "core/mapped_file.h"
-#include "core/text.h"
 #include "format/pt_write.h"
 
 namespace vernier {

@@ -51,9 +51,8 @@ bool TensorMeter::HasHighPrecision(const TensorWords& tensor) const {
 }
 
 Walk TensorMeter::WalkOf(const TensorWords& tensor) const {
-  const SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
-  const bool in_order = request.crc32 || request.xor64;
-  return in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
+  return ModeOf(tensor) == SummaryMode::kStatistics ? Walk::ByMemory(tensor.strided())
+                                                    : Walk::InOrder(tensor.strided());
 }
 
 Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,

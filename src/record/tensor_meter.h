@@ -1,7 +1,6 @@
 // One tensor handed over -> what is written about it, measured or remembered, and its file.
 #pragma once
 
-#include <cstdint>
 #include "record/measure_cache.h"
 #include "record/sink.h"
 #include "record/staging_pool.h"

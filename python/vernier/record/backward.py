@@ -6,9 +6,8 @@ from functools import partial
 import torch
 
 from . import core
-from .hooks import HAS_PARAMETER_HOOKS, Hooks
+from .hooks import HAS_PARAMETER_HOOKS, IS_TORCH_2, Hooks
 from .nests import gradient_tensors, is_replaced, replaced
-from .versions import IS_TORCH_2
 
 _STRIDED = {torch.strided}
 _item = (getattr(torch._C, "TensorBase", None) or torch._C._TensorBase).__getitem__

@@ -11,9 +11,9 @@ from . import core
 from .backward import Backward, remove
 from .describe import Describer
 from .filters import Filter
+from .hooks import IS_TORCH_2
 from .names import DROPOUTS
 from .stacks import Stacks
-from .versions import IS_TORCH_2
 
 _NO_STACK = -1
 # Receive buffers hold nothing yet when the call begins, and a sent buffer may be reused: positions and keys left out.

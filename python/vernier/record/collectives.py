@@ -1,6 +1,7 @@
 """Communication: a collective's output is its arguments once it is complete; asynchronous ones are at wait()."""
 
 import functools
+import types
 
 import torch.distributed as dist
 
@@ -23,12 +24,7 @@ class Collectives:
             function = getattr(dist, api, None) or getattr(dist.distributed_c10d, api, None)
             if function is not None and hasattr(function, "__code__"):
                 found += function_swaps(function, functools.partial(self._call, api))
-        work = getattr(dist, "Work", None) or getattr(
-            dist._distributed_c10d if hasattr(dist, "_distributed_c10d") else dist, "_Work", None
-        )
-        if work is not None:
-            found.append(Swap(work, "wait", calling(self._wait)))
-        return found
+        return found + [Swap(dist.Work, "wait", calling(self._wait))]
 
     def _call(self, api, original, args, kwargs):
         capture = self._capture
@@ -40,33 +36,22 @@ class Collectives:
         if capture.epoch != self._epoch:  # handles of an earlier step that nobody waited for
             self._epoch, self._pending = capture.epoch, {}
         if handles:
-            pending = Pending(capture.local.last_name, api, args, kwargs, len(handles), capture.epoch)
-            for handle in handles:
-                self._pending[id(handle)] = (handle, pending)
+            name, num_left = capture.local.last_name, len(handles)
+            pending = types.SimpleNamespace(name=name, api=api, args=args, kwargs=kwargs, num_left=num_left)
+            self._pending.update((id(handle), (handle, pending)) for handle in handles)
         return result
 
     def _wait(self, original, args, kwargs):
         result = original(*args, **kwargs)
-        self._waited(args[0])
+        _, pending = self._pending.pop(id(args[0]), (None, None))
+        if pending is not None:
+            pending.num_left -= 1
+            capture = self._capture
+            if pending.num_left == 0 and self._epoch == capture.epoch and capture.forward_output:
+                capture.quietly(self._record, pending)
         return result
-
-    def _waited(self, handle):
-        found = self._pending.pop(id(handle), None)
-        if found is None:
-            return
-        pending = found[1]
-        pending.num_left -= 1
-        capture = self._capture
-        if pending.num_left == 0 and pending.epoch == capture.epoch and capture.forward_output:
-            capture.quietly(self._record, pending)
 
     def _record(self, pending):
         capture = self._capture
         if capture.filter.keeps_later(pending.name):
             capture.put_changed_arguments(pending.name, pending.api, pending.args, pending.kwargs)
-
-
-class Pending:
-    def __init__(self, name, api, args, kwargs, num_left, epoch):
-        self.name, self.api, self.args, self.kwargs = name, api, args, kwargs
-        self.num_left, self.epoch = num_left, epoch

@@ -249,10 +249,6 @@ class Config:
 def read_config(path, overrides):
     if path is None:
         return Config({"dump_path": "./dump_path"}, overrides)
-    return Config(read_document(path), overrides)
-
-
-def read_document(path):
     if not isinstance(path, (str, os.PathLike)):
         raise parameter_error("config_path", path, "the path of a json file")
     try:
@@ -264,7 +260,7 @@ def read_document(path):
         raise RecordError(RecordError.FILE, f"{path}: not valid json: {error}") from None
     if not isinstance(document, dict):
         raise RecordError(RecordError.FILE, f"{path}: the document must be an object, not {type(document).__name__}")
-    return document
+    return Config(document, overrides)
 
 
 def markdown():

@@ -1,7 +1,9 @@
 """PrecisionDebugger: when to record, where to, and what surrounds it."""
 
 import atexit
+import functools
 import importlib
+import itertools
 import os
 import shutil
 import sys
@@ -141,7 +143,8 @@ class Service:
         self._capture.on = token_range is None
         self._interposer.on()
         if token_range is not None:
-            self._token_handle = TokenRange(self._capture, models[0][1], token_range)
+            hook = functools.partial(_count_call, self._capture, itertools.count(), *token_range)
+            self._token_handle = models[0][1].register_forward_pre_hook(hook)
 
     def stop(self):
         if self._recorder is None or os.getpid() != self._process:
@@ -171,10 +174,7 @@ class Service:
             self._finish(self._recorder.end)
             self._folder = None
         self.loop += 1
-        steps = self.config.step
-        if steps and self.current_step > max(steps) and not self._over:
-            self._over = True
-            log.info(f"all configured steps are recorded; see {self.config.dump_path}")
+        self._is_past_last_step()
 
     def save(self, variable, name, save_backward):
         config = self.config
@@ -207,20 +207,22 @@ class Service:
 
     def _wanted(self, rank_id):
         config = self.config
-        if config.dump_enable is False:
+        if config.dump_enable is False or self._is_past_last_step():
             return False
-        if config.step:
-            if self.current_step > max(config.step):
-                if not self._over:
-                    log.info(f"all configured steps are recorded; see {config.dump_path}")
-                self._over = True
-                return False
-            if self.current_step not in config.step:
-                return False
+        if config.step and self.current_step not in config.step:
+            return False
         if config.rank:
             rank = _rank(rank_id)
             return (0 if rank is None else rank) in config.rank
         return True
+
+    def _is_past_last_step(self):
+        """Said once; then nothing more is recorded."""
+        is_past = bool(self.config.step) and self.current_step > max(self.config.step)
+        if is_past and not self._over:
+            self._over = True
+            log.info(f"all configured steps are recorded; see {self.config.dump_path}")
+        return is_past
 
     def _reread(self):
         """Dynamic mode: the file is looked at again when it has changed."""
@@ -431,20 +433,9 @@ class Service:
             self._interposer.everything_again()
 
 
-class TokenRange:
-    """Recording is on from the a-th to the b-th call of the model."""
-
-    def __init__(self, capture, model, bounds):
-        self._count = -1
-        self._capture, self._bounds = capture, bounds
-        self._handle = model.register_forward_pre_hook(self._count_call)
-
-    def _count_call(self, module, args):
-        self._count += 1
-        self._capture.on = self._bounds[0] <= self._count <= self._bounds[1]
-
-    def remove(self):
-        self._handle.remove()
+def _count_call(capture, numbers, first, last, module, args):
+    """A hook: recording is on from the first to the last of these calls of the model."""
+    capture.on = first <= next(numbers) <= last
 
 
 def _rank(rank_id):

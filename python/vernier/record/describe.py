@@ -13,25 +13,15 @@ from . import core, state
 
 _quote = json.dumps
 _TENSOR_MARK = "\x01"
-_MEMORY_FORMATS = {
-    getattr(torch, name): name
-    for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
-    if hasattr(torch, name)
+_PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.Tensor)}
+_ALL_DTYPES = {dtype: core.dtype_code(str(dtype)) for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+_DTYPE_CODES = {dtype: code for dtype, code in _ALL_DTYPES.items() if code >= 0}
+_DTYPES = {
+    dtype: (code, torch.empty((), dtype=dtype).element_size(), dtype.is_complex) for dtype, code in _DTYPE_CODES.items()
 }
-_PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter}
-if hasattr(torch.nn, "Buffer"):
-    _PLAIN_TENSORS.add(torch.nn.Buffer)
-_DTYPE_CODES = {
-    dtype: code
-    for dtype, code in (
-        (dtype, core.dtype_code(str(dtype))) for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
-    )
-    if code >= 0
-}
-_ITEM_BYTES = {code: torch.empty((), dtype=dtype).element_size() for dtype, code in _DTYPE_CODES.items()}
-_DTYPES = {dtype: (code, _ITEM_BYTES[code], dtype.is_complex) for dtype, code in _DTYPE_CODES.items()}
 # Measuring fewer elements again costs less than finding out that they are the same as before.
 _MARKED_ELEMENTS = 1024
+_METHODS = ("is_neg", "is_conj", "data_ptr", "stride", "get_device", "storage_offset")
 _graph_task = getattr(torch._C, "_current_graph_task_id", None)
 _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage
 
@@ -64,16 +54,14 @@ class Describer:
         self._cut = cut
         self._keep_tensors = keep_tensors  # of each put, in values.tensors
         self._by_type = {
-            torch.Size: lambda value: f'{{"type":"torch.Size","value":{_quote([int(n) for n in value])}}}',
-            slice: lambda value: (
-                f'{{"type":"slice","value":{_quote([_index(part) for part in (value.start, value.stop, value.step)])}}}'
-            ),
-            type(...): lambda value: '{"type":"ellipsis","value":"..."}',
-            torch.dtype: lambda value: f'{{"type":"torch.dtype","value":{_quote(str(value))}}}',
-            torch.device: lambda value: f'{{"type":"torch.device","value":{_quote(str(value))}}}',
+            torch.Size: lambda value: _typed("torch.Size", [int(n) for n in value]),
+            slice: lambda value: _typed("slice", [_index(part) for part in (value.start, value.stop, value.step)]),
+            type(...): lambda value: _typed("ellipsis", "..."),
+            torch.dtype: lambda value: _typed("torch.dtype", str(value)),
+            torch.device: lambda value: _typed("torch.device", str(value)),
             torch.layout: lambda value: "null",
             torch.memory_format: lambda value: (
-                f'{{"type":"torch.memory_format","format":{_quote(_MEMORY_FORMATS.get(value, str(value)))}}}'
+                f'{{"type":"torch.memory_format","format":{_quote(str(value).rpartition(".")[2])}}}'
             ),
         }
         self.functions = recorder.functions(
@@ -99,13 +87,8 @@ class Describer:
                 tensor_types=tuple(_PLAIN_TENSORS),
                 dtypes=_DTYPES,
                 strided=torch.strided,
-                is_neg=torch.Tensor.is_neg,
-                is_conj=torch.Tensor.is_conj,
-                data_ptr=torch.Tensor.data_ptr,
-                stride=torch.Tensor.stride,
-                get_device=torch.Tensor.get_device,
+                **{name: getattr(torch.Tensor, name) for name in _METHODS},
                 storage_of=_storage_of,
-                storage_offset=torch.Tensor.storage_offset,
                 weak_ref=type(_storage_of(torch.empty(0)))._weak_ref,
                 free_weak_ref=torch.UntypedStorage._free_weak_ref,
             )
@@ -120,9 +103,9 @@ class Describer:
         """An argument whose name tells what it means."""
         key = str(key)
         if key == "device" and isinstance(value, (int, str)) and not isinstance(value, bool):
-            return f'{{"type":"torch.device","value":{_quote(value)}}}'
+            return _typed("torch.device", value)
         if key != "device" and not isinstance(value, torch.Tensor) and value is not None:
-            return f'{{"type":"torch.dtype","value":{_quote(str(value))}}}'
+            return _typed("torch.dtype", str(value))
         return self.text(value, values)
 
     def _other(self, value, values):
@@ -133,8 +116,7 @@ class Describer:
             return self._tensor_of_other_type(value, values)
         for kind, name in ((bool, "bool"), (int, None), (float, None), (str, None)):
             if isinstance(value, kind):
-                plain = kind(value)
-                return f'{{"type":{_quote(name or type(value).__name__)},"value":{_quote(plain)}}}'
+                return _typed(name or type(value).__name__, kind(value))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return self.text(dict(zip(value._fields, value)), values)
         if isinstance(value, (list, tuple)):
@@ -158,7 +140,7 @@ class Describer:
         if isinstance(value, getattr(dist, "ProcessGroup", ())):
             return group_text(value)
         if isinstance(value, dist.ReduceOp) or type(value).__name__ == "RedOpType":
-            return f'{{"type":"torch.distributed.ReduceOp","value":{_quote(reduce_name(dist, value))}}}'
+            return _typed("torch.distributed.ReduceOp", reduce_name(dist, value))
         if isinstance(value, getattr(dist, "P2POp", ())):
             fields = (
                 ("class_type", _quote("torch.distributed.P2POp")),
@@ -261,6 +243,10 @@ class Describer:
         return _TENSOR_MARK + extras
 
 
+def _typed(kind, value):
+    return f'{{"type":{_quote(kind)},"value":{_quote(value)}}}'
+
+
 def _flags(tensor):
     is_parameter = isinstance(tensor, torch.nn.Parameter)
     return (core.REQUIRES_GRAD if tensor.requires_grad else 0) | (core.PARAMETER if is_parameter else 0)
@@ -272,24 +258,15 @@ def _extras(name, tensor):
 
 def _is_wrapper(tensor):
     """Batched and gradient-tracking tensors of torch.func have no memory of their own."""
-    functorch = getattr(torch._C, "_functorch", None)
-    return (
-        functorch is not None
-        and hasattr(functorch, "is_functorch_wrapped_tensor")
-        and functorch.is_functorch_wrapped_tensor(tensor)
-    )
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def type_name(tensor):
     kind = type(tensor)
     if kind in _PLAIN_TENSORS:
-        functorch = getattr(torch._C, "_functorch", None)
-        if functorch is not None and hasattr(functorch, "is_batchedtensor"):
-            if functorch.is_batchedtensor(tensor):
-                return "BatchedTensor"
-            if functorch.is_gradtrackingtensor(tensor):
-                return "GradTrackingTensor"
-        return "torch.Tensor"
+        if torch._C._functorch.is_batchedtensor(tensor):
+            return "BatchedTensor"
+        return "GradTrackingTensor" if torch._C._functorch.is_gradtrackingtensor(tensor) else "torch.Tensor"
     # Only torch's own kinds have a name in a dump.
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__.startswith("torch.") else "torch.Tensor"
 
@@ -309,9 +286,7 @@ def _index(part):
 
 def _numpy_scalar(value):
     plain = value.item()
-    if isinstance(plain, (bool, int, float, str)):
-        return f'{{"type":{_quote(type(value).__name__)},"value":{_quote(plain)}}}'
-    return f'{{"type":{_quote(type(value).__name__)},"value":{_quote(str(value))}}}'
+    return _typed(type(value).__name__, plain if isinstance(plain, (bool, int, float, str)) else str(value))
 
 
 # -- process groups

@@ -73,21 +73,16 @@ class DeviceStage:
         dtype = tensor.dtype
         if dtype is torch.bool:
             return (_BOOL, _BOOL, _NONE, _NONE), (tensor.any(), tensor.all())
+        kind = _DOUBLE if dtype.is_floating_point else _INT
         if tensor.dim() == 0 and not dtype.is_complex:
-            kind = _DOUBLE if dtype.is_floating_point else _INT
             return (kind,) * 4, (tensor,) * 4
         if dtype.is_complex:
             size = tensor.abs()
             low, high = torch.aminmax(size)
             return (_DOUBLE, _DOUBLE, _DOUBLE, _NONE), (high, low, size.mean())
         low, high = torch.aminmax(tensor)
-        if dtype.is_floating_point and (dtype is not torch.float64 or self._high):
+        if self._high or dtype.is_floating_point and dtype is not torch.float64:
             wide = tensor.double() if self._high else tensor
-            mean, norm = wide.mean(), torch.linalg.vector_norm(wide)
-            return (_DOUBLE,) * 4, (high, low, mean, norm)
-        kind = _DOUBLE if dtype.is_floating_point else _INT
-        if self._high:
-            wide = tensor.double()
             return (kind, kind, _DOUBLE, _DOUBLE), (high, low, wide.mean(), torch.linalg.vector_norm(wide))
         return (kind, kind, _NONE, _NONE), (high, low)
 
@@ -112,11 +107,11 @@ class DeviceStage:
     # -- contents
 
     def _copy(self, slot, tensor):
-        if tensor.device.type != "cuda":
-            host = tensor.cpu()
-            self._copying.append((slot, host, None))
-            self._copying_bytes += host.numel() * host.element_size()
-            return
+        host, event = self._copy_on_stream(tensor) if tensor.device.type == "cuda" else (tensor.cpu(), None)
+        self._copying.append((slot, host, event))
+        self._copying_bytes += host.numel() * host.element_size()
+
+    def _copy_on_stream(self, tensor):
         stream = self._streams.get(tensor.device)
         if stream is None:
             stream = self._streams[tensor.device] = torch.cuda.Stream(tensor.device)
@@ -134,21 +129,16 @@ class DeviceStage:
         # What the model does next on its stream may change the tensor in place.
         torch.cuda.current_stream(tensor.device).wait_event(event)
         tensor.record_stream(stream)
-        self._copying.append((slot, host, event))
-        self._copying_bytes += host.numel() * host.element_size()
+        return host, event
 
     def _finish_copies(self):
         waiting, self._copying, self._copying_bytes = self._copying, [], 0
         for slot, host, event in waiting:
             if event is not None:
                 event.synchronize()
-            self._hand_over(slot, host)
-
-    def _hand_over(self, slot, host):
-        code = core.dtype_code(str(host.dtype))
-        shape = tuple(host.shape)
-        words = array("q", (host.data_ptr(), 0, 0, code, 0, len(shape), *shape, *host.stride()))
-        self._recorder.fill_tensor(slot, words)
+            code, num_dims = core.dtype_code(str(host.dtype)), host.dim()
+            words = (host.data_ptr(), 0, 0, code, 0, num_dims, *host.shape, *host.stride())
+            self._recorder.fill_tensor(slot, core.words(words))
 
 
 class HostStage:

@@ -2,6 +2,7 @@
 
 import glob
 import json
+import math
 import os
 
 from . import core, log
@@ -144,12 +145,8 @@ def _of_copies(words, copies, flag):
 
 
 def _not_finite(descriptors):
-    for descriptor in descriptors:
-        for key in ("Max", "Min"):
-            value = descriptor.get(key)
-            if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-                return True
-    return False
+    values = (descriptor.get(key) for descriptor in descriptors for key in ("Max", "Min"))
+    return any(isinstance(value, float) and not math.isfinite(value) for value in values)
 
 
 def _tensors(values):

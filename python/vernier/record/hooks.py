@@ -109,6 +109,7 @@ def _works_directly():
     return seen == ["tensor", "parameter"][: 1 + HAS_PARAMETER_HOOKS]
 
 
+IS_TORCH_2 = int(str(torch.__version__).partition(".")[0]) >= 2  # torch's own comparison needs packages
 # From torch 2.1 on; before, the node that adds the gradient up is looked for, which takes longer.
 HAS_PARAMETER_HOOKS = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
 _DIRECT = _works_directly()

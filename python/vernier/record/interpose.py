@@ -134,12 +134,15 @@ class Interposer:
         if level in ("L1", "mix"):
             self._mode = ApiMode(capture, tables)
             for function, family, api in tables.python:
-                handler = partial(self._python_function, family, api, f"{family}.{api}")
+                handler = partial(self._python_function, family, api, f"{family}.{api}", False)
                 self._swaps += function_swaps(function, handler)
             if collectives is not None:
                 self._swaps += collectives.swaps()
-            for name in (*tables.operators, *SILENT_OPERATORS):
-                self._swaps.append(Swap(torch.Tensor, name, calling(partial(self._operator, name))))
+            for name in tables.operators:
+                pure = not (name.startswith("__i") or name == "__setitem__")
+                handler = partial(self._python_function, "Tensor", name, f"Tensor.{name}", pure)
+                self._swaps.append(Swap(torch.Tensor, name, calling(handler)))
+            self._swaps += [Swap(torch.Tensor, name, calling(self._silent)) for name in SILENT_OPERATORS]
         if level != "L2":
             self._swaps += HeadChecks(self._mode, self._has_seen_parts).swaps()
         if level == "L2":
@@ -265,32 +268,23 @@ class Interposer:
             return original(*args, **kwargs)
         return capture.call_api("Custom", api, f"{prefix}.{api}", original, args, kwargs)
 
-    def _python_function(self, family, api, prefix, original, args, kwargs):
+    def _python_function(self, family, api, prefix, pure, original, args, kwargs):
         capture = self._capture
         local = capture.local
         if local.depth or not capture.on or not local.observed:
             return original(*args, **kwargs)
         if _needs_no_mode(args, kwargs):
             with no_torch_function():
-                return capture.call_api(family, api, prefix, original, args, kwargs)
-        return capture.call_api(family, api, prefix, original, args, kwargs)
+                return capture.call_api(family, api, prefix, original, args, kwargs, pure)
+        return capture.call_api(family, api, prefix, original, args, kwargs, pure)
 
-    def _operator(self, name, original, args, kwargs):
-        capture = self._capture
-        local = capture.local
-        if local.depth or not capture.on or not local.observed:
+    def _silent(self, original, args, kwargs):
+        local = self._capture.local
+        depth, local.depth = local.depth, 1
+        try:
             return original(*args, **kwargs)
-        if name in SILENT_OPERATORS:
-            local.depth = 1
-            try:
-                return original(*args, **kwargs)
-            finally:
-                local.depth = 0
-        pure = not (name.startswith("__i") or name == "__setitem__")
-        if _needs_no_mode(args, kwargs):
-            with no_torch_function():
-                return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
-        return capture.call_api("Tensor", name, "Tensor." + name, original, args, kwargs, pure)
+        finally:
+            local.depth = depth
 
     def _has_seen_parts(self, module):
         return self._capture.on and any(id(part) in self._names for part in module.modules())

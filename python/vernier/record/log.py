@@ -1,5 +1,6 @@
 """Lines on standard output: time, process, rank, level, text."""
 
+import functools
 import os
 import sys
 import time
@@ -31,9 +32,5 @@ def info(text):
         write("INFO", text)
 
 
-def warning(text):
-    write("WARNING", text)
-
-
-def error(text):
-    write("ERROR", text)
+warning = functools.partial(write, "WARNING")
+error = functools.partial(write, "ERROR")

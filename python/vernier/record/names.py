@@ -28,11 +28,9 @@ DROPOUTS = frozenset(
 
 
 def risk_keeps(risk_level, family, api):
-    if risk_level == "ALL":
+    if risk_level == "ALL" or family in WHOLLY_CORE:
         return True
-    if risk_level == "CORE":
-        return family in WHOLLY_CORE or api in CORE
-    return api not in LOW or family in WHOLLY_CORE
+    return api in CORE if risk_level == "CORE" else api not in LOW
 
 
 # Operators that are not recorded, but would reach the mode as methods that are: `-x` as neg.

@@ -1,5 +1,6 @@
 """Call stacks. The core walks the frames and remembers them by where each stands; what is new comes here."""
 
+import collections
 import itertools
 import linecache
 import os
@@ -10,13 +11,8 @@ _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CLIP_FILE = os.path.join("torch", "nn", "utils", "clip_grad.py")
 
 
-class Stack:
-    """``number`` for stack.json; ``role`` is "optimizer" or "clip_grad" when the call is made by one."""
-
-    __slots__ = ("number", "role", "texts", "outer")
-
-    def __init__(self, number, role, texts, outer):
-        self.number, self.role, self.texts, self.outer = number, role, texts, outer
+# ``number`` for stack.json; ``role`` is "optimizer" or "clip_grad" when the call is made by one.
+Stack = collections.namedtuple("Stack", "number role texts outer")
 
 
 class Stacks:
