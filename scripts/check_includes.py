@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds every #include under include/, src/ and cli/ against the map of CONTRIBUTING.md; prints those that may not be."""
+"""Holds every #include under include, src and cli against the map of CONTRIBUTING.md; prints those that may not be."""
 
 import re
 import sys

@@ -243,7 +243,7 @@ Outcome<CompareOutcome> Compare(Settings settings) {
   Log log(settings.hooks.on_log);
   for (const fs::path& path : {settings.npu_path, settings.bench_path}) {
     if (!fs::exists(path))
-      return RunFailure(log, fmt::format("The path {} does not exist, please check!", path.string()));
+      return RunFailure(log, fmt::format("path does not exist, please check! ({})", path.string()));
   }
   if (settings.timestamp.empty()) settings.timestamp = TimestampNow();
   if (settings.diff_analyze && settings.output_path.empty()) settings.output_path = ".";
