@@ -310,13 +310,13 @@ class Walker {
 // ("storage", class, key, location, number of elements), and in the legacy format a sixth: None or
 // (key of the view, offset, number of elements).
 Result<PtStorageId> ParsePtStorageId(const PickleTree& tree, const PickleValue& value) {
-  if (value.kind != Kind::kPersistent) return Bad("its storage is none");
+  if (value.kind != Kind::kPersistent) return Bad("the tensor has no storage");
   const Values items = tree.objects[value.object].items;
   if (items.size() < 5 || items[0].kind != Kind::kText || TextOf(items[0]) != "storage") {
     return Error{ErrorCode::kUnsupported, "", "a persistent id that is no storage"};
   }
   if (items[1].kind != Kind::kGlobal || items[1].global->role != PickleRole::kStorageClass) {
-    return Bad("the class of its storage is none");
+    return Bad("the tensor has a storage of no known class");
   }
   PtStorageId id;
   id.storage_class = items[1].global;

@@ -73,9 +73,9 @@ Result<TensorFile> ListTensorFile(const FileRef& file) {
     return TensorFile{format.name, std::move(entries)};
   }
   const std::string path = file->path();
-  if (!PromisesTensors(path)) return Error{ErrorCode::kNotADump, path, "content of no known format"};
+  if (!PromisesTensors(path)) return Error{ErrorCode::kNotADump, path, "unrecognized file format"};
   if (file->bytes().empty()) return Error{ErrorCode::kTruncated, path, "it is empty"};
-  return Error{ErrorCode::kBadMagic, path, "content of no known format"};
+  return Error{ErrorCode::kBadMagic, path, "unrecognized file format"};
 }
 
 bool PromisesTensors(std::string_view file_name) { return !EndingOf(file_name, kTensorExtensions).empty(); }

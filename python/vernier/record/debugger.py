@@ -376,7 +376,7 @@ class Service:
 
     def _end_for_good(self, reason):
         """Stops seeing calls; the files are finished by the stop() that follows."""
-        log.info(f"recording ends: {reason}")
+        log.info(f"recording stopped {reason}")
         self._capture.on = False
         self._over = True
 

@@ -77,7 +77,8 @@ class ExaminingCapture(Capture):
         if reason:
             self._num_found += 1
             if 0 < self._limit <= self._num_found and self.reached_limit is not None:
-                self.reached_limit(f"{self._num_found} such calls found")
+                calls = "call" if self._num_found == 1 else "calls"
+                self.reached_limit(f"after {self._num_found} {calls}, the limit that was set")
 
     # -- judges: (keep, store, what to tell)
 
@@ -103,7 +104,7 @@ class ExaminingCapture(Capture):
             for a, b in zip(now["output"], then["output"])
         )
         if same_inputs and changed:
-            return True, True, "equal inputs, another output than in bench_path"
+            return True, True, "same inputs, different output from the reference in bench_path"
         return True, False, None
 
     def _read_bench(self):
