@@ -83,6 +83,8 @@ class Interpreter {
   bool Need(std::size_t num_values) {
     return stack_.size() - Base() >= num_values || Bad("too few values for " + std::string(opcode_name_));
   }
+  // Not written out in templates: clang 14 finds no member of the union there.
+  bool PushInteger(Kind kind, std::int64_t integer) { return Push({.kind = kind, .integer = integer}); }
   bool Push(PickleValue value) {
     stack_.push_back(value);
     return true;
@@ -122,12 +124,12 @@ class Interpreter {
   // -- steps: constants
   template <Kind kind, std::int64_t integer = 0>
   bool Constant() {
-    return Push({.kind = kind, .integer = integer});
+    return PushInteger(kind, integer);
   }
   template <class T>
   bool Int() {
     T number;
-    return Read(number) && Push({.kind = Kind::kInt, .integer = number});
+    return Read(number) && PushInteger(Kind::kInt, number);
   }
   template <class Length>
   bool Long() {
@@ -137,7 +139,7 @@ class Interpreter {
     if (raw.size() > sizeof(std::int64_t)) return Constant<Kind::kOpaque>();
     std::int64_t number = !raw.empty() && raw.back() < 0 ? -1 : 0;  // the sign fills what is not given
     std::memcpy(&number, raw.data(), raw.size());
-    return Push({.kind = Kind::kInt, .integer = number});
+    return PushInteger(Kind::kInt, number);
   }
   bool IntLine() {
     std::string_view line;
