@@ -115,8 +115,9 @@ Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& h
   Settings settings;
   settings.generation = Generation::kCurrent;
   for (const auto& [name, text] : request.options) {
-    const auto* row = std::find_if(std::begin(kOptions), std::end(kOptions),
-                                   [&](const OptionRow& known) { return known.option.name == name; });
+    const auto* row =
+        std::find_if(std::begin(kOptions), std::end(kOptions),
+                     [&wanted = name](const OptionRow& known) { return known.option.name == wanted; });
     if (row == std::end(kOptions)) {
       return Error{ErrorCode::kBadArgument, name, "not an option for recordings"};
     }
