@@ -25,12 +25,12 @@ ExitCode UnexpectedWord(const CLI::App& app) {
   const std::string word = rest.empty() ? "" : rest.front();
   const std::string next_step = fmt::format("{} --help", app.get_name());
   if (!word.starts_with('-'))
-    return Complain(fmt::format("{} is one argument too many", Printable(word)), next_step);
+    return Complain(fmt::format("unexpected argument {}", Printable(word)), next_step);
   const std::vector<std::string> spellings = Spellings(app);
   const std::vector<std::string_view> candidates(spellings.begin(), spellings.end());
   const std::string flag = word.substr(0, word.find('='));
   const std::string_view guess = DidYouMean(flag, candidates);
-  return Complain(fmt::format("there is no option {}", Printable(flag)),
+  return Complain(fmt::format("unknown option {}", Printable(flag)),
                   guess.empty() ? next_step : fmt::format("did you mean {}?", guess));
 }
 

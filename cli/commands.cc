@@ -22,6 +22,12 @@ constexpr Command kCommands[] = {
 };
 // clang-format on
 
+std::size_t LongestName() {
+  std::size_t longest = 0;
+  for (const Command& command : kCommands) longest = std::max(longest, command.name.size());
+  return longest;
+}
+
 }  // namespace
 
 std::span<const Command> Commands() { return kCommands; }
@@ -34,10 +40,12 @@ const Command* FindCommand(std::string_view name) {
 
 std::string Overview() {
   std::string text =
-      "Tells whether tensors that should agree do, and where they part.\n\n"
+      "Tells whether tensors that should agree do, and where they start to differ.\n\n"
       "Usage: vernier COMMAND [OPTIONS]\n\n"
       "Commands:\n";
-  for (const Command& command : kCommands) text += fmt::format("  {:<10}{}\n", command.name, command.summary);
+  for (const Command& command : kCommands) {
+    text += fmt::format("  {:<{}}  {}\n", command.name, LongestName(), command.summary);
+  }
   return text +
          "\n"
          "vernier COMMAND --help explains a command and shows examples; vernier --version prints the "
@@ -50,7 +58,7 @@ ExitCode UnknownCommand(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
   const std::string_view guess = DidYouMean(name, names);
-  return Complain(fmt::format("there is no command {}", Printable(name)),
+  return Complain(fmt::format("unknown command {}", Printable(name)),
                   guess.empty() ? "vernier --help" : fmt::format("did you mean vernier {}?", guess));
 }
 

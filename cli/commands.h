@@ -8,7 +8,7 @@
 
 namespace vernier {
 
-// As diff's: same, differs, could not tell.
+// The first three mean what they mean for diff: same, differs, could not tell.
 enum class ExitCode : int { kSame = 0, kDiffers = 1, kCannotTell = 2, kInterrupted = 130 };
 
 // The words behind the subcommand's name.

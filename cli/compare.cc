@@ -37,7 +37,7 @@ std::string Footer() {
     text += fmt::format("Columns of a report on {}, and for --sort:\n", family.says);
     for (const FamilyColumn& column : family.columns())
       text += fmt::format("  {:<27}{}\n", column.key, column.help);
-    if (!family.options().empty()) text += "\nWhat --option may set for it:\n";
+    if (!family.options().empty()) text += "\nOptions of this family, set with --option:\n";
     for (const FamilyOption& option : family.options())
       text += fmt::format("  {:<27}{}\n", option.name, option.help);
     text += '\n';
@@ -135,7 +135,7 @@ constexpr std::string_view kMatching = "Matching", kJudging = "Judging", kReport
                            kRunning = "Running";
 // clang-format off
 constexpr CompareOption kOptions[] = {
-    {{"", "--family", kRequired, false, "what the two paths hold; default: told by their content"}, "native|msprobe", kMatching, TakeText<&R::family>},
+    {{"", "--family", kRequired, false, "what the two paths hold; default: found from their content"}, "native|msprobe", kMatching, TakeText<&R::family>},
     {{"", "--match", kRequired, false, "exact: equal names. fuzzy: then also without wrappers (module., _orig_mod.), letter case, kind of separator and call counter. position: the i-th with the i-th"}, "exact|fuzzy|position", kMatching, TakeMatch},
     {{"", "--rename", kRequired, false, "OLD in a target name becomes NEW before matching; may be repeated"}, "OLD=NEW", kMatching, TakeRename},
     {{"", "--mapping", kRequired, false, "yaml: target name -> golden name, before matching"}, "FILE", kMatching, TakeText<&R::mapping>},
@@ -148,8 +148,8 @@ constexpr CompareOption kOptions[] = {
     {{"", "--format", kRequired, false, "format of every report, whatever its ending: csv, xlsx, json or jsonl (jsonl keeps all that was measured)"}, "csv|jsonl|json|xlsx", kReport, TakeText<&R::format>},
     {{"", "--sort", kRequired, false, "order rows by this column, worst or alphabetically first; default: file order"}, "COLUMN", kReport, TakeText<&R::sort>},
     {{"", "--only", kRequired, false, "leave out the other rows: failed, error, unmatched, passed; may be repeated"}, "KIND", kReport, TakeOnly},
-    {{"", "--top", kRequired, false, "rows on the screen, worst first; default: 20 of tensors, none of recordings"}, "N", kReport, TakeTop},
-    {{"", "--option", kRequired, false, "set what only one family of dumps has, see below; may be repeated"}, "NAME=VALUE", kRunning, TakeOption},
+    {{"", "--top", kRequired, false, "rows on the screen, worst first; default: 20 for tensors, none for recordings"}, "N", kReport, TakeTop},
+    {{"", "--option", kRequired, false, "set an option that only one family has, see below; may be repeated"}, "NAME=VALUE", kRunning, TakeOption},
     {{"-j", "--threads", kRequired, false, "threads to use; default: one per core"}, "N", kRunning, TakeThreads},
 };
 
@@ -195,7 +195,7 @@ struct CompareArgs {
     for (const CompareOption& row : kOptions) Declare(row, *app);
     DeclareQuiet(*app, quiet);
     app->add_option("--log-level", log_level,
-                    "what to tell of recordings: debug, info, warning, error or none")
+                    "how much to log about recordings: debug, info, warning, error or none")
         ->type_name("LEVEL")
         ->group(std::string(kRunning));
     return app;

@@ -19,7 +19,7 @@ struct CompareOption {
   Result<Done> (*take)(const std::string& text, CompareRequest& request);
 };
 std::span<const CompareOption> CompareOptions();
-// What was given of them.
+// Copies what the user gave into the request.
 Result<Done> TakeCompareOptions(const ParsedOptions& parsed, CompareRequest& request);
 
 struct CompareRun {

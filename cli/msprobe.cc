@@ -142,7 +142,7 @@ class MsprobeCommand {
     if (const auto name = parsed_.Find("--log-level")) {
       const auto* found = std::find(std::begin(kLogLevelNames), std::end(kLogLevelNames), *name);
       if (found == std::end(kLogLevelNames))
-        return BadCommandLine(fmt::format("--log-level: there is no level '{}'", *name));
+        return BadCommandLine(fmt::format("--log-level: unknown level '{}'", *name));
       lowest = static_cast<int>(found - kLogLevelNames);
     }
     if (parsed_.Has("--quiet")) lowest = std::max(lowest, static_cast<int>(LogLevel::kError));
@@ -216,7 +216,7 @@ ExitCode RunCommand(const Args& words, bool classic, bool as_msprobe) {
     return MsprobeCommand("compare", as_msprobe).Compare(args, classic);
   }
   if (command == "merge_result") return MsprobeCommand("merge_result", as_msprobe).Merge(args);
-  Say(stderr, fmt::format("msprobe: error: there is no command '{}'; take compare or merge_result\n",
+  Say(stderr, fmt::format("msprobe: error: unknown command '{}'; expected compare or merge_result\n",
                           Printable(command)));
   return ExitCode::kCannotTell;
 }
@@ -253,8 +253,9 @@ ExitCode RunMsprobe(const Args& words, bool as_msprobe) {
   const std::string framework = equals == std::string::npos ? words[1] : words[0].substr(equals + 1);
   const Args rest(words.begin() + (equals == std::string::npos ? 2 : 1), words.end());
   if (framework != "pytorch") {
-    Say(stderr, fmt::format("msprobe: error: argument -f/--framework: '{}' is not supported (take pytorch)\n",
-                            Printable(framework)));
+    Say(stderr,
+        fmt::format("msprobe: error: argument -f/--framework: '{}' is not supported; expected pytorch\n",
+                    Printable(framework)));
     return ExitCode::kCannotTell;
   }
   return RunCommand(rest, true, as_msprobe);

@@ -72,7 +72,7 @@ def compare_distributed(npu_dump_dir, bench_dump_dir, output_path, **kwargs):
 
 
 def _print_line(level, line):
-    """As msprobe logs it."""
+    """Prints a line in the form of msprobe's log."""
     lowest = os.environ.get("MSPROBE_LOG_LEVEL", "1")
     if level >= (int(lowest) if lowest in "01234" else 1):
         now = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -136,7 +136,7 @@ VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json) {
                                 [&](std::string_view header) { folder.header = header; }));
     if (folder.folder.empty()) return BadArgument("begin.folder", "is missing");
     if (folder.file.empty() || folder.file.find('/') != std::string::npos) {
-      return BadArgument("begin.file", "\"" + folder.file + "\" is no file name");
+      return BadArgument("begin.file", "\"" + folder.file + "\" is not a file name");
     }
     return r.Begin(folder);
   });
@@ -181,7 +181,7 @@ VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, size_t 
                             size_t* text_bytes) {
   return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
     if (text == nullptr || text_bytes == nullptr) return BadArgument("text", "is NULL");
-    if (flags != 0) return BadArgument("flags", "none are known");
+    if (flags != 0) return BadArgument("flags", "must be 0");
     thread_local std::string kept;
     VN_ASSIGN_OR_RETURN(kept,
                         r.Describe(Text(file_stem, stem_bytes), {words, words != nullptr ? num_words : 0}));

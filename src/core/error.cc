@@ -18,7 +18,7 @@ constexpr ErrorInfo kErrorTable[] = {
     {ErrorCode::kNotFound,       "NOT_FOUND",      "no such file or directory",                      ""},
     {ErrorCode::kNoPermission,   "NO_PERMISSION",  "permission denied",                              "check the owner and mode"},
     {ErrorCode::kIo,             "IO",             "reading or writing failed",                      ""},
-    {ErrorCode::kClosedPipe,     "CLOSED_PIPE",    "nobody reads the output any more",               ""},
+    {ErrorCode::kClosedPipe,     "CLOSED_PIPE",    "the reader of the output is gone",               ""},
     {ErrorCode::kFileChanged,    "FILE_CHANGED",   "the file changed while it was read",             "run again when nothing writes to it"},
     {ErrorCode::kNotADump,       "NOT_A_DUMP",     "holds no tensors that can be read",              "vernier inspect PATH"},
     {ErrorCode::kNoPair,         "NO_PAIR",        "no tensor to compare it with",                   "--match fuzzy, --rename OLD=NEW"},

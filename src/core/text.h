@@ -21,7 +21,7 @@ std::size_t Utf8Length(std::string_view text);
 void AppendUtf8(std::uint32_t code, std::string& out);
 // \n, \r and \t by their letters, other bytes as \x1b.
 void AppendEscapedBytes(std::string_view bytes, std::string& out);
-// Of ASCII letters.
+// Compares two texts, taking ASCII letters of either case for the same.
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 // The shortest decimal text that reads back as the same double; "nan", "inf", "-inf".
 std::string ShortestText(double value);

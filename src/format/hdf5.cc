@@ -94,7 +94,7 @@ class Lister {
 Result<Entries> List(const FileRef& file) {
   VN_ASSIGN_OR_RETURN(const Hdf5File opened, Hdf5File::Open(file->bytes()));
   VN_ASSIGN_OR_RETURN(const Hdf5Messages root, opened.Messages(opened.root_address()));
-  if (!IsHdf5Group(root)) return Hdf5Error("root group", opened.root_address(), "is none");
+  if (!IsHdf5Group(root)) return Hdf5Error("root group", opened.root_address(), "is not a group");
   Lister lister(opened, file->path());
   VN_RETURN_IF_ERROR(lister.ListGroup(opened.root_address(), root, 0));
   return std::move(lister.entries);

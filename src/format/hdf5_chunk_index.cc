@@ -47,7 +47,8 @@ class IndexReader {
   // Chunks beyond the dataset are left over from when it was larger.
   Result<Done> Add(Hdf5Chunk chunk) {
     for (std::size_t i = 0; i < shape_.size(); ++i) {
-      if (chunk.origin[i] % chunks_.chunk_shape[i] != 0) return Bad("a chunk between two places");
+      if (chunk.origin[i] % chunks_.chunk_shape[i] != 0)
+        return Bad("the position of a chunk is not a multiple of the chunk size");
       if (chunk.origin[i] >= static_cast<std::uint64_t>(shape_[i])) return Done{};
     }
     if (chunk.address == kHdf5Undefined) return Done{};
@@ -179,7 +180,7 @@ class IndexReader {
     if (filtered_) return Bad("without sizes, for filtered chunks");
     std::uint64_t total = 1;
     for (const std::uint64_t num : num_chunks_) {
-      if (__builtin_mul_overflow(total, num, &total)) return Bad("more chunks than can be");
+      if (__builtin_mul_overflow(total, num, &total)) return Bad("too many chunks");
     }
     if (total > file_.num_bytes() / chunks_.chunk_bytes) return Bad("more chunks than the file has room for");
     for (std::uint64_t i = 0; i < total; ++i) {

@@ -166,7 +166,7 @@ Result<std::vector<Hdf5Filter>> ParseHdf5Filters(const Hdf5File& file, ByteSpan 
   }
   if (!cursor.ok() || (version != 1 && version != 2))
     return Error{ErrorCode::kBadHeader, "hdf5 filters", "damaged"};
-  if (num_compressors > 1) return Error{ErrorCode::kUnsupported, "", "data that is compressed twice"};
+  if (num_compressors > 1) return Error{ErrorCode::kUnsupported, "", "data compressed twice"};
   return filters;
 }
 

@@ -62,12 +62,12 @@ Result<Hdf5Chunks> ParseChunks(Hdf5Cursor& cursor, std::uint64_t version, const 
     chunks.chunk_shape.push_back(cursor.Number(dim_bytes));
     if (chunks.chunk_shape.back() == 0 ||
         __builtin_mul_overflow(num_bytes, chunks.chunk_shape.back(), &num_bytes)) {
-      return Error{ErrorCode::kBadHeader, "hdf5 chunk layout", "chunks of a size that cannot be"};
+      return Error{ErrorCode::kBadHeader, "hdf5 chunk layout", "impossible chunk size"};
     }
   }
   constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 40;
   if (cursor.Number(dim_bytes) != item_bytes || num_bytes > kMaxChunkBytes) {
-    return Error{ErrorCode::kBadHeader, "hdf5 chunk layout", "chunks of a size that cannot be"};
+    return Error{ErrorCode::kBadHeader, "hdf5 chunk layout", "impossible chunk size"};
   }
   chunks.chunk_bytes = num_bytes;
   chunks.edges_unfiltered = (flags & 1) != 0;

@@ -192,7 +192,7 @@ Result<Hdf5File> Hdf5File::Open(ByteSpan file) {
   opened.offset_bytes_ = static_cast<unsigned>(cursor.Number(1));
   opened.length_bytes_ = static_cast<unsigned>(cursor.Number(1));
   if (!IsNumberWidth(opened.offset_bytes_) || !IsNumberWidth(opened.length_bytes_)) {
-    return Error{ErrorCode::kBadHeader, "hdf5 superblock", "addresses of a size that there is none of"};
+    return Error{ErrorCode::kBadHeader, "hdf5 superblock", "unknown size of addresses"};
   }
   Hdf5Cursor rest = opened.In(file.subspan(*start + kSignature.size() + cursor.at()));
   rest.Skip(version == 0 ? 1 + 2 + 2 + 4 : version == 1 ? 1 + 2 + 2 + 4 + 4 : 1);

@@ -44,7 +44,7 @@ constexpr RefusedKind kRefusedKinds[] = {
     {'O', "Python objects, which would have to be unpickled"},
     {'V', "raw bytes; bfloat16 and float8 arrays lose their type in .npy, save them as .pt or .safetensors"},
     {'S', "byte strings"}, {'a', "byte strings"}, {'U', "text"}, {'M', "dates"}, {'m', "time spans"},
-    {'f', "a float of a size that has no equal here"}, {'c', "a complex number of a size that has no equal here"},
+    {'f', "floating point of an unsupported size"}, {'c', "complex numbers of an unsupported size"},
 };
 // clang-format on
 
@@ -195,7 +195,7 @@ Result<NpyHeader> ParseDict(std::string_view text) {
   std::array<bool, 3> seen = {};
   NpyHeader header;
   LiteralReader reader(text);
-  if (!reader.Take('{')) return BadHeader("no dict");
+  if (!reader.Take('{')) return BadHeader("expected a dict");
   bool comma = true;
   while (!reader.Take('}')) {
     if (!comma) return BadHeader("a comma is missing between two fields");

@@ -270,7 +270,8 @@ class Interpreter {
   bool StackGlobal() {
     if (!Need(2)) return false;
     const PickleValue name = Pop(), module = Pop();
-    if (name.kind != Kind::kText || module.kind != Kind::kText) return Bad("a global whose name is no text");
+    if (name.kind != Kind::kText || module.kind != Kind::kText)
+      return Bad("the name of a global is not a string");
     return PushGlobal(TextOf(module), TextOf(name));
   }
   bool Call(const PickleValue& callee, std::vector<PickleValue> arguments);
@@ -278,7 +279,7 @@ class Interpreter {
   bool Reduce() {
     if (!Need(2)) return false;
     const PickleValue arguments = Pop(), callee = Pop();
-    if (arguments.kind != Kind::kTuple) return Bad("a call whose arguments are no tuple");
+    if (arguments.kind != Kind::kTuple) return Bad("the arguments of a call are not a tuple");
     return Charge(Items(arguments).size()) && Call(callee, Items(arguments));
   }
   bool NewObjectEx() {
@@ -293,7 +294,7 @@ class Interpreter {
   bool ObjectFromMark() {
     std::vector<PickleValue> items;
     if (!PopToMark(items)) return false;
-    if (items.empty()) return Bad("a call of nothing");
+    if (items.empty()) return Bad("a call without a function");
     return Call(items.front(), {items.begin() + 1, items.end()});
   }
   bool Build() {
@@ -305,7 +306,7 @@ class Interpreter {
   bool Persistent() {
     if (!Need(1)) return false;
     PickleValue id = Pop();
-    if (id.kind != Kind::kTuple) return Bad("a persistent id that is no tuple");
+    if (id.kind != Kind::kTuple) return Bad("a persistent id is not a tuple");
     id.kind = Kind::kPersistent;
     tree_.persistent.push_back(id);
     return Push(id);
@@ -370,7 +371,8 @@ bool Interpreter::PushItemsOf(Kind kind, const std::vector<PickleValue>& argumen
 
 bool Interpreter::Call(const PickleValue& callee, std::vector<PickleValue> arguments) {
   if (callee.kind == Kind::kOpaque) return Constant<Kind::kOpaque>();
-  if (callee.kind != Kind::kGlobal) return Fail(ErrorCode::kUnsafePickle, "a call of something computed");
+  if (callee.kind != Kind::kGlobal)
+    return Fail(ErrorCode::kUnsafePickle, "a call of a function that the pickle computes");
   switch (callee.global->role) {
     case PickleRole::kOpaque:
       return Constant<Kind::kOpaque>();
@@ -379,7 +381,7 @@ bool Interpreter::Call(const PickleValue& callee, std::vector<PickleValue> argum
     case PickleRole::kSequence:
       return PushItemsOf(Kind::kList, arguments);
     case PickleRole::kFirstArgument:
-      return arguments.empty() ? Bad("a parameter of nothing") : Push(arguments[0]);
+      return arguments.empty() ? Bad("a Parameter without its tensor") : Push(arguments[0]);
     default:
       return PushObject(Kind::kCall, std::move(arguments), callee.global);
   }

@@ -144,7 +144,7 @@ class LegacyReader {
       const auto found =
           key.kind == PickleKind::kText ? item_bytes.find(std::string(TextOf(key))) : item_bytes.end();
       if (found == item_bytes.end())
-        return Error{ErrorCode::kBadHeader, "storage keys", "one that no tensor has"};
+        return Error{ErrorCode::kBadHeader, "storage keys", "a key that no tensor refers to"};
       if (bytes_.size() - position_ < sizeof(std::uint64_t)) return Done{};
       const auto num_elements = LoadLittle<std::uint64_t>(bytes_, position_);
       position_ += sizeof(std::uint64_t);
@@ -188,7 +188,8 @@ Result<Entries> ListPtZip(const FileRef& file, const std::vector<ZipMember>& mem
 
 Result<Entries> ListPt(const FileRef& file) {
   if (LooksLikePtLegacy(file->bytes())) return InFile(file, LegacyReader(file).List());
-  if (!LooksLikeZip(file->bytes())) return Error{ErrorCode::kBadMagic, file->path(), "no file of torch.save"};
+  if (!LooksLikeZip(file->bytes()))
+    return Error{ErrorCode::kBadMagic, file->path(), "not written by torch.save"};
   VN_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ListZip(file));
   return ListPtZip(file, members);
 }

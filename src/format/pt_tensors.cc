@@ -23,7 +23,7 @@ Error Bad(std::string detail) { return Error{ErrorCode::kBadHeader, "", std::mov
 
 Result<std::uint64_t> Unsigned(const PickleValue& value, std::string_view what) {
   if (value.kind == Kind::kInt && value.integer >= 0) return static_cast<std::uint64_t>(value.integer);
-  return Bad(std::string(what) + " is not a whole number from 0");
+  return Bad(std::string(what) + ": expected a whole number ≥ 0");
 }
 
 std::string FullName(const PickleGlobal& global) {
@@ -73,7 +73,7 @@ class TensorBuilder {
   Values ItemsOf(const PickleValue& value) const { return tree_.objects[value.object].items; }
 
   Result<Done> FromCall(const PickleValue& value, TensorEntry& entry, bool may_nest) const {
-    if (value.kind != Kind::kCall) return Bad("a tensor is expected");
+    if (value.kind != Kind::kCall) return Bad("expected a tensor");
     return FromFunction(*tree_.objects[value.object].callee, ItemsOf(value), entry, may_nest);
   }
 
@@ -87,7 +87,7 @@ class TensorBuilder {
       case PickleRole::kMetaTensor:
         return FromMeta(arguments, entry);
       case PickleRole::kFirstArgument:
-        if (arguments.empty() || !may_nest) return Bad("a tensor is expected");
+        if (arguments.empty() || !may_nest) return Bad("expected a tensor");
         return FromCall(arguments[0], entry, /*may_nest=*/false);
       case PickleRole::kTensorFromType:
         if (!may_nest || arguments.size() < 3 || arguments[0].kind != Kind::kGlobal ||
@@ -97,7 +97,8 @@ class TensorBuilder {
       default:
         break;
     }
-    return Error{ErrorCode::kUnsupported, "", "a tensor that is not dense, rebuilt by " + FullName(function)};
+    return Error{ErrorCode::kUnsupported, "",
+                 "only dense tensors can be read; this one is rebuilt by " + FullName(function)};
   }
 
   Result<Done> FromArguments(const PickleGlobal& function, Values arguments, std::size_t num_needed,
@@ -108,7 +109,7 @@ class TensorBuilder {
     VN_ASSIGN_OR_RETURN(const PtStorageId id, ParsePtStorageId(tree_, arguments[0]));
     const PickleValue& dtype_value = arguments[num_needed - 1];
     const bool has_dtype = function.role == PickleRole::kTensorV3;
-    if (has_dtype && dtype_value.kind != Kind::kGlobal) return Bad("its dtype is none");
+    if (has_dtype && dtype_value.kind != Kind::kGlobal) return Bad("the tensor has no dtype");
     const PickleGlobal& dtype = has_dtype ? *dtype_value.global : *id.storage_class;
     if (!dtype.dtype) return Error{ErrorCode::kUnsupported, "", "elements of " + FullName(dtype)};
     info.dtype = *dtype.dtype;
@@ -160,7 +161,7 @@ class TensorBuilder {
 
   Result<std::vector<std::int64_t>> Numbers(const PickleValue& value, std::string_view what) const {
     if (value.kind != Kind::kTuple && value.kind != Kind::kList)
-      return Bad(std::string(what) + " is no tuple");
+      return Bad(std::string(what) + ": expected a tuple");
     const Values items = ItemsOf(value);
     if (items.size() > kMaxRank) return Error{ErrorCode::kBadShape, "", "more than 64 dimensions"};
     std::vector<std::int64_t> numbers;
@@ -168,7 +169,7 @@ class TensorBuilder {
     for (const PickleValue& item : items) {
       if (item.kind != Kind::kInt || item.integer < 0) {
         return Error{ErrorCode::kBadShape, "",
-                     "a number in " + std::string(what) + " is not a whole number from 0"};
+                     "a number in " + std::string(what) + ": expected a whole number ≥ 0"};
       }
       numbers.push_back(item.integer);
     }
@@ -313,10 +314,10 @@ Result<PtStorageId> ParsePtStorageId(const PickleTree& tree, const PickleValue& 
   if (value.kind != Kind::kPersistent) return Bad("the tensor has no storage");
   const Values items = tree.objects[value.object].items;
   if (items.size() < 5 || items[0].kind != Kind::kText || TextOf(items[0]) != "storage") {
-    return Error{ErrorCode::kUnsupported, "", "a persistent id that is no storage"};
+    return Error{ErrorCode::kUnsupported, "", "a persistent id that does not name a storage"};
   }
   if (items[1].kind != Kind::kGlobal || items[1].global->role != PickleRole::kStorageClass) {
-    return Bad("the tensor has a storage of no known class");
+    return Bad("unknown class of storage");
   }
   PtStorageId id;
   id.storage_class = items[1].global;

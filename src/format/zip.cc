@@ -328,7 +328,7 @@ Result<Bytes> PackedMember::Unzip(const FileRef& file) const {
 
 namespace {
 
-// What stands in a field of 32 bits.
+// The number as a 32-bit field holds it: all ones when the zip64 field has it instead.
 std::uint32_t Narrow(std::uint64_t number) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, kIn64));
 }

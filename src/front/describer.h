@@ -29,7 +29,7 @@ namespace vernier::python {
   X(cuda_dtypes) X(raw_stream)
 // clang-format on
 
-// What becomes of one put.
+// The description of one call: its JSON text, and words on its tensors for the recorder.
 struct Described {
   std::string text;                 // the byte 0x01 stands for a tensor
   std::vector<std::int64_t> words;  // of these tensors

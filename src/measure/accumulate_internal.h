@@ -56,7 +56,7 @@ void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, Sp
 template <class W>
 void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered,
                    double min_normal, TensorStats& stats);
-// Of a block of finite numbers.
+// The statistics of a block in which every number is finite.
 TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum, const Lanes& sum_sq);
 TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
                                std::uint64_t count);

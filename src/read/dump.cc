@@ -34,10 +34,10 @@ Result<TensorView> LoadTensorFile(std::string path) {
   VN_ASSIGN_OR_RETURN(const TensorFile tensors, ListTensorFile(file));
   if (tensors.entries.size() != 1) {
     return Error{ErrorCode::kUnsupported, file->path(),
-                 std::to_string(tensors.entries.size()) + " tensors where one is expected"};
+                 std::to_string(tensors.entries.size()) + " tensors, expected one"};
   }
   if (!tensors.entries.front().info.name.empty()) {
-    return Error{ErrorCode::kUnsupported, file->path(), "a tensor inside of something else, not a tensor"};
+    return Error{ErrorCode::kUnsupported, file->path(), "a tensor inside another object, not a tensor alone"};
   }
   return LoadEntry(tensors.entries.front(), file);
 }

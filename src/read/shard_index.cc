@@ -74,7 +74,7 @@ Result<Done> CheckShardPath(std::string_view shard) {
   const bool has_zero = shard.find('\0') != shard.npos;
   if (!shard.empty() && !leaves && !has_zero) return Done{};
   return Error{ErrorCode::kBadHeader, "weight_map",
-               "'" + std::string(shard.substr(0, 200)) + "' is no file beside the index"};
+               "'" + std::string(shard.substr(0, 200)) + "' is not a file in the folder of the index"};
 }
 
 }  // namespace vernier

@@ -72,7 +72,7 @@ Result<std::string> Compile(const Compiler& compiler, const std::string& target)
   const bool is_code = target.starts_with("sm_");
   Program program = nullptr;
   if (compiler.Create(&program, KernelSource(), "vernier.cu", 0, nullptr, nullptr) != kSuccess) {
-    return Unsupported("CUDA's run-time compiler", "cannot begin");
+    return Unsupported("CUDA's run-time compiler", "cannot be started");
   }
   const std::string architecture = "--gpu-architecture=" + target;
   const char* const options[] = {architecture.c_str(), "--std=c++14"};

@@ -44,7 +44,7 @@ Result<Done> JsonIndenter::Text(std::string_view& raw) {
     if (text_[at_] == '\\') ++at_;
   }
   at_ = text_.size();
-  return Unexpected("the end of a text");
+  return Unexpected("the end of a string");
 }
 
 Result<Done> JsonIndenter::Key(std::string_view& key) {

@@ -39,7 +39,7 @@ Measured NothingMeasured();
 // torch squares in float, where the squares of the smallest numbers are rounded coarsely or vanish: `sum_sq`
 // of a tensor that has no others. REQUIRES: `summary` is of this tensor
 void RoundSmallSquares(const StridedTensor& tensor, Summary& summary);
-// What the recorder asks of the pass over a tensor.
+// Which sums the pass over a tensor must compute for this mode.
 SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision);
 // The rules of docs/formats/msprobe_dump.md. REQUIRES: at least one element
 Measured ApplyRules(const Summary& summary, Dtype dtype, bool is_scalar, SummaryMode mode,

@@ -19,7 +19,7 @@ namespace vernier {
 
 using Slots = std::unordered_map<std::int64_t, std::shared_ptr<Slot>>;
 
-// What the ports of a folder are made with.
+// What a PortReader takes from the step folder being written.
 struct PortContext {
   TensorMeter& meter;
   CudaMeter* cuda;  // null: not used

@@ -24,7 +24,7 @@ class StackTable {
   Result<Done> Declare(std::int64_t number, std::string_view frames);
   // Which stack a number means; fails, for the record `name`, when it was never declared.
   Result<std::uint32_t> Find(std::int64_t number, std::string_view name) const;
-  // As it stands in stack.json.
+  // The stack as JSON, as stack.json shows it.
   const std::string& text(std::uint32_t stack) const { return texts_[stack]; }
 
  private:

@@ -74,7 +74,7 @@ class Sink {
   virtual Stored& StoreAgain(const Place& place, Stored& known) = 0;
   // One place fewer names them.
   virtual void Drop(Stored& stored) = 0;
-  // What the description of a tensor calls them.
+  // The data_name of these elements in the tensor's description.
   virtual std::string_view NameOf(const Stored& stored) const = 0;
 
   // ---- beside the records. Names outlive the sink.

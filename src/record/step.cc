@@ -20,7 +20,7 @@ constexpr std::size_t kManyWaiting = 64;
 constexpr std::chrono::milliseconds kBesideEvery{1000};
 constexpr int kBesideShare = 20;
 
-// What it waits for.
+// Calls fn with each value that the entry still waits for.
 template <class Fn>
 void ForEachSlot(const Entry& entry, Fn&& fn) {
   for (const Field& field : entry.fields) {

@@ -24,7 +24,7 @@
 
 namespace vernier {
 
-// What outlives a folder.
+// What a recorder keeps from one step folder to the next.
 struct RecorderShared {
   explicit RecorderShared(RecorderOptions chosen)
       : options(std::move(chosen)), floor(options), meter(options) {}

@@ -92,7 +92,7 @@ Result<Done> DiskFloor::Check(const std::filesystem::path& folder, std::uint64_t
                                   : std::min(kDefaultFloorBytes, space.total_bytes / kDefaultFloorPart);
   if (space.free_bytes < floor || space.free_bytes - floor < num_bytes) {
     return Error{ErrorCode::kIo, folder.string(),
-                 fmt::format("recording stopped: {} MiB are free on the disk, and {} MiB are to stay free "
+                 fmt::format("recording stopped: {} MiB are free on the disk, the limit is {} MiB "
                              "(min_free_space); what was written until now is complete",
                              space.free_bytes >> 20, floor >> 20)};
   }

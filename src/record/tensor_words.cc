@@ -28,7 +28,7 @@ std::optional<std::uint64_t> CountElements(std::span<const std::int64_t> shape) 
 }  // namespace
 
 Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
-  if (words.size() < kFixedWords) return BadWords("fewer tensors than the text names");
+  if (words.size() < kFixedWords) return BadWords("fewer tensors than the text refers to");
   TensorWords tensor;
   tensor.address = words[0];
   tensor.storage = static_cast<std::uint64_t>(words[1]);
@@ -47,7 +47,7 @@ Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
   tensor.shape = words.subspan(kFixedWords, axes);
   tensor.strides = words.subspan(kFixedWords + axes, axes);
   const std::optional<std::uint64_t> count = CountElements(tensor.shape);
-  if (!count) return BadWords("a shape that fits no memory");
+  if (!count) return BadWords("a shape too large for memory");
   tensor.num_elements = *count;
   if (tensor.readable() && std::any_of(tensor.strides.begin(), tensor.strides.end(),
                                        [](std::int64_t stride) { return stride < 0; })) {

@@ -48,7 +48,8 @@ Result<ReportFormat> ParseFormat(std::string_view name) {
   for (const FormatRow& row : kFormats) {
     if (name == row.name) return row.format;
   }
-  return Error{ErrorCode::kBadArgument, std::string(name), "no report format; those are " + FormatNames("")};
+  return Error{ErrorCode::kBadArgument, std::string(name),
+               "unknown report format; expected " + FormatNames("")};
 }
 
 std::string_view Name(ReportFormat format) { return kFormats[static_cast<std::size_t>(format)].name; }

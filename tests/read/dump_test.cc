@@ -317,9 +317,9 @@ TEST(LoadTensorFile, GivesTheOneTensorOfAFile) {
   EXPECT_THAT(LoadTensorFile(folder.path() / "one.safetensors").error().Message(),
               HasSubstr("inside of something else"));
   EXPECT_THAT(LoadTensorFile(folder.path() / "two.safetensors").error().Message(),
-              HasSubstr("2 tensors where one is expected"));
+              HasSubstr("2 tensors, expected one"));
   EXPECT_THAT(LoadTensorFile(folder.path() / "none.safetensors").error().Message(),
-              HasSubstr("0 tensors where one is expected"));
+              HasSubstr("0 tensors, expected one"));
   EXPECT_EQ(LoadTensorFile(folder.path() / "absent.npy").error().code, ErrorCode::kNotFound);
 }
 

@@ -59,7 +59,7 @@ class Backward:
         self._firings = {}
 
     def forget_dead(self):
-        """Of tensors that are gone: a program may start and stop often in one step."""
+        """Drops what belongs to tensors that are gone: a program may start and stop often in one step."""
         self._hooks.forget_dead()
         self._outputs = {key: known for key, known in self._outputs.items() if known[0]() is not None}
 

@@ -85,7 +85,7 @@ class ModuleCall:
         self.backward_name = f"{module_name}.backward.{number}"
 
     def let_go(self):
-        """Of the graph."""
+        """Drops what keeps autograd's graph alive."""
         self.sources = self.passed = ()
 
 
@@ -356,13 +356,13 @@ class Capture:
         self.describer.functions.put(name, stack, flags, *fields)
 
     def _note(self, name, stack, flags, *fields):
-        """Instead of put() where only the structure is wanted."""
+        """Like put(), where only the structure is recorded."""
         self._num_noted += 1
         if stack is not None:
             self.note_stack(name, stack)
 
     def put_text(self, name, text, values, stack, flags):
-        """What was described already."""
+        """Like put(), for a call that is described already."""
         self._num_noted += 1
         if self.writes_data:
             self.recorder.put(name, text, values.array(), _NO_STACK if stack is None else stack.number, flags)
@@ -371,11 +371,11 @@ class Capture:
 
     @property
     def num_calls(self):
-        """Seen in this step."""
+        """How many calls this step has seen."""
         return self._num_noted + self._num_puts() - self._num_puts_before
 
     def note_stack(self, name, stack):
-        """Of a call without a record."""
+        """Gives a call a place in stack.json though it has no record."""
         self.recorder.note_stack(name, stack.number)
 
     def note_parent(self, name, parent):

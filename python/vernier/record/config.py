@@ -47,7 +47,9 @@ def integer(smallest, largest=2**62, extra=()):
     def check(key, value):
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if not is_whole or not (smallest <= value <= largest or value in extra):
-            words = f"a whole number from {smallest}" + ("" if largest == 2**62 else f" to {largest}")
+            words = (
+                f"a whole number ≥ {smallest}" if largest == 2**62 else f"a whole number from {smallest} to {largest}"
+            )
             raise parameter_error(key, value, words + "".join(f", or {number}" for number in extra))
         return value
 

@@ -68,7 +68,7 @@ class PrecisionDebugger:
     def set_init_step(cls, step):
         """Steps are numbered from ``step`` on."""
         if not isinstance(step, int) or isinstance(step, bool) or step < 0:
-            raise parameter_error("step", step, "a whole number from 0")
+            raise parameter_error("step", step, "a whole number ≥ 0")
         service = cls._of_process()
         service.first_step, service.loop = step, 0
 
@@ -441,7 +441,7 @@ def _count_call(capture, numbers, first, last, module, args):
 def _rank(rank_id):
     if rank_id is not None:
         if not isinstance(rank_id, int) or isinstance(rank_id, bool) or rank_id < 0:
-            raise parameter_error("rank_id", rank_id, "a whole number from 0")
+            raise parameter_error("rank_id", rank_id, "a whole number ≥ 0")
         return rank_id
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():

@@ -64,7 +64,7 @@ class Filter:
             self._with_backward.add(module_name)
 
     def keeps_gradients(self, module_name, name):
-        """Of parameters; they follow their module."""
+        """Whether gradients of the module's parameters are recorded: as the module itself is."""
         return self._open and self._listed(name) or module_name in self._with_backward
 
     def _listed(self, name):

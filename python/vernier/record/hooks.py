@@ -36,7 +36,7 @@ class Hooks:
         self.keep_last(tensor)
 
     def at_view(self, views, hook):
-        """Called with what one node makes of the gradients of the views that it gave."""
+        """``hook`` gets what the one node behind ``views`` makes of their gradients."""
         if _DIRECT and len(views) == 1:  # its node hands on what comes out of the last hook
             _new_hooks(views[0])[self._LAST] = hook
         else:

@@ -34,7 +34,7 @@ class Swap:
         setattr(self.owner, self._name, self._value)
 
     def off(self):
-        """Whether it was still there."""
+        """Puts back what was there before; False when another tool has replaced ours in between."""
         if self._now() is not self._value:
             owner = getattr(self.owner, "__qualname__", None) or getattr(self.owner, "__name__", self.owner)
             _tell(f"{owner}.{self._name}")

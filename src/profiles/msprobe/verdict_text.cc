@@ -30,8 +30,9 @@ void AppendRank(const RankOutcome& rank, std::string& text) {
   if (rank.num_errors > 0) text += fmt::format("  {} records could not be read\n", rank.num_errors);
   if (rank.torn) text += "  a dump ends in the middle: only the records before that were compared\n";
   if (rank.num_not_measured > 0)
-    text += fmt::format("  {} matched rows could not be measured: a file is missing, damaged or different\n",
-                        rank.num_not_measured);
+    text += fmt::format(
+        "  {} matched rows could not be measured: a file is missing, damaged or of another shape\n",
+        rank.num_not_measured);
   if (!rank.first_divergence) {
     text += rank.num_failed > 0     ? "  outputs differ, but no single call explains it\n"
             : rank.num_matched == 0 ? "  no row has a partner: nothing was compared\n"

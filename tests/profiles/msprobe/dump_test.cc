@@ -123,7 +123,7 @@ TEST_F(MsprobeDump, LosesOneRecordToOneMistake) {
                                                    "D.0.forward.output.0"}));
   EXPECT_TRUE(dump.rows()[1].bad);
   EXPECT_FALSE(dump.ProblemOf(1).empty());
-  EXPECT_EQ(dump.ProblemOf(2), "the record is no object");
+  EXPECT_EQ(dump.ProblemOf(2), "the record is not an object");
   EXPECT_TRUE(dump.ProblemOf(0).empty());
   EXPECT_EQ(OpenData(R"("A.0.forward":{"output":[{"type":"int","value":1.2.3}]})").ProblemOf(0),
             "expected a number");
