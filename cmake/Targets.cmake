@@ -6,7 +6,7 @@ function(vernier_stage name)
   add_library(vernier_${name} STATIC ${ARG_SOURCES})
   target_include_directories(vernier_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
   list(TRANSFORM ARG_DEPENDS PREPEND vernier_)
-  target_link_libraries(vernier_${name} PUBLIC ${ARG_DEPENDS} fmt::fmt-header-only PRIVATE ${ARG_LIBRARIES})
+  target_link_libraries(vernier_${name} PUBLIC ${ARG_DEPENDS} fmt::fmt PRIVATE ${ARG_LIBRARIES})
 endfunction()
 
 # The tests with the label "threads", for a build with the thread sanitizer.
