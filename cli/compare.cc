@@ -34,10 +34,11 @@ constexpr const char* kExamples =
 std::string Footer() {
   std::string text;
   for (const Family& family : Families()) {
-    text += fmt::format("Columns of a report on {}, and for --sort:\n", family.says);
+    text +=
+        fmt::format("--family {}: {}\n\nIts columns, in reports and for --sort:\n", family.name, family.says);
     for (const FamilyColumn& column : family.columns())
       text += fmt::format("  {:<27}{}\n", column.key, column.help);
-    if (!family.options().empty()) text += "\nOptions of this family, set with --option:\n";
+    if (!family.options().empty()) text += "\nIts own options, set with --option:\n";
     for (const FamilyOption& option : family.options())
       text += fmt::format("  {:<27}{}\n", option.name, option.help);
     text += '\n';
@@ -135,7 +136,7 @@ constexpr std::string_view kMatching = "Matching", kJudging = "Judging", kReport
                            kRunning = "Running";
 // clang-format off
 constexpr CompareOption kOptions[] = {
-    {{"", "--family", kRequired, false, "what the two paths hold; default: found from their content"}, "native|msprobe", kMatching, TakeText<&R::family>},
+    {{"", "--family", kRequired, false, "what the two paths hold, see below; default: found from their content"}, "NAME", kMatching, TakeText<&R::family>},
     {{"", "--match", kRequired, false, "exact: equal names. fuzzy: then also without wrappers (module., _orig_mod.), letter case, kind of separator and call counter. position: the i-th with the i-th"}, "exact|fuzzy|position", kMatching, TakeMatch},
     {{"", "--rename", kRequired, false, "OLD in a target name becomes NEW before matching; may be repeated"}, "OLD=NEW", kMatching, TakeRename},
     {{"", "--mapping", kRequired, false, "yaml: target name -> golden name, before matching"}, "FILE", kMatching, TakeText<&R::mapping>},

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 ENGINE = ["read", "match", "measure", "judge", "report"]
-FAMILIES = ["native", "msprobe"]
+FAMILIES = sorted(path.name for path in (ROOT / "src/profiles").iterdir() if path.is_dir())
 # folder -> what its files may include of ours, besides themselves. Public headers belong to the folder of their stage.
 MAY_INCLUDE = {
     "core": [],
