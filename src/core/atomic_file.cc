@@ -1,13 +1,18 @@
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -57,11 +62,35 @@ bool IsSpecial(const fs::path& path, const struct stat* found) {
   return is_stream || (found && !S_ISREG(found->st_mode));
 }
 
-fs::path TemporaryName(const fs::path& path) {
-  static std::atomic<unsigned> counter{0};
+constexpr std::string_view kTemporaryEnding = ".vernier-tmp";
+
+fs::path TemporaryName(const fs::path& path, std::string_view distinction) {
   constexpr std::size_t kLongestStem = 200;  // a file name may have 255 bytes
-  return path.parent_path() / ("." + path.filename().native().substr(0, kLongestStem) + ".tmp-" +
-                               std::to_string(getpid()) + "-" + std::to_string(counter++));
+  std::string name = "." + path.filename().native().substr(0, kLongestStem);
+  return path.parent_path() / name.append(distinction).append(kTemporaryEnding);
+}
+
+// Not the number of the process: in every container the first one is 1.
+std::string RandomDistinction() {
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) number = std::random_device()();
+  char digits[20];
+  std::snprintf(digits, sizeof digits, ".%016llx", static_cast<unsigned long long>(number));
+  return digits;
+}
+
+// Whoever holds the lock writes to the file; the system takes it from a process that dies.
+bool Lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+void RemoveIfAbandoned(const fs::path& path) {
+  constexpr std::time_t kYoungSeconds = 60;  // its writer may not have come to lock it, or never does
+  struct stat found = {};
+  if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  if (std::time(nullptr) - found.st_mtime < kYoungSeconds) return;
+  const int fd = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  if (Lock(fd)) unlink(path.c_str());
+  close(fd);
 }
 
 }  // namespace
@@ -92,6 +121,15 @@ void RemoveUnfinishedFiles() {
   }
 }
 
+void RemoveLeftovers(const fs::path& folder) {
+  std::error_code problem;
+  fs::directory_iterator entry(folder.empty() ? "." : folder, problem);
+  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with('.') && name.ends_with(kTemporaryEnding)) RemoveIfAbandoned(entry->path());
+  }
+}
+
 Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   struct stat found = {};
   const bool exists = stat(path.c_str(), &found) == 0;
@@ -100,18 +138,44 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   if (IsSpecial(path, exists ? &found : nullptr)) {
     file.path_ = file.temporary_ = path;
     file.fd_ = OpenSpecial(path);
-  } else {
-    if (exists && access(path.c_str(), W_OK) != 0) return ErrnoError(path, errno);
-    std::error_code problem;
-    file.path_ = exists ? fs::canonical(path, problem) : path;
-    if (!problem && !exists && path.has_parent_path()) fs::create_directories(path.parent_path(), problem);
-    if (problem) return ErrnoError(path, problem.value());
-    file.temporary_ = TemporaryName(file.path_);
-    file.fd_ = open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file.fd_ >= 0) file.cleanup_slot_ = ArmCleanup(file.temporary_.native());
-    if (file.fd_ >= 0 && exists) (void)!fchmod(file.fd_, found.st_mode & 07777);
+    if (file.fd_ < 0) return ErrnoError(path, errno);
+    return file;
   }
-  if (file.fd_ < 0) return ErrnoError(path, errno);
+  if (exists && access(path.c_str(), W_OK) != 0) return ErrnoError(path, errno);
+  std::error_code problem;
+  file.path_ = exists ? fs::canonical(path, problem) : path;
+  if (!problem && !exists && path.has_parent_path()) fs::create_directories(path.parent_path(), problem);
+  if (problem) return ErrnoError(path, problem.value());
+  file.temporary_ = TemporaryName(file.path_, RandomDistinction());
+  if (!file.OpenTemporary()) return ErrnoError(path, errno);
+  if (exists) (void)!fchmod(file.fd_, found.st_mode & 07777);
+  return file;
+}
+
+bool AtomicFile::OpenTemporary() {
+  fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ >= 0) cleanup_slot_ = ArmCleanup(temporary_.native());
+  return fd_ >= 0;
+}
+
+Result<AtomicFile> AtomicFile::CreateReport(const fs::path& path) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, Create(path));
+  if (!file.written_directly()) {
+    Lock(file.fd_);
+    RemoveLeftovers(file.path_.parent_path());
+  }
+  return file;
+}
+
+Result<std::optional<AtomicFile>> AtomicFile::Claim(const fs::path& path) {
+  std::optional<AtomicFile> file = AtomicFile();
+  file->path_ = path;
+  file->temporary_ = TemporaryName(path, "");
+  if (!file->OpenTemporary()) {
+    if (errno != EEXIST) return ErrnoError(path, errno);
+    return std::optional<AtomicFile>();
+  }
+  Lock(file->fd_);
   return file;
 }
 

@@ -21,6 +21,11 @@ class AtomicFile {
   // Creates missing parent folders. A target that is not a regular file (/dev/stdout, /dev/full) is written
   // directly.
   static Result<AtomicFile> Create(const std::filesystem::path& path);
+  // For files that take long to write: RemoveLeftovers() knows that it is in use. Also does that for the
+  // folder it goes to.
+  static Result<AtomicFile> CreateReport(const std::filesystem::path& path);
+  // Only one process at a time gets the claim to a name; none: another one has it. The folder must exist.
+  static Result<std::optional<AtomicFile>> Claim(const std::filesystem::path& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
@@ -41,6 +46,7 @@ class AtomicFile {
 
  private:
   AtomicFile() = default;
+  bool OpenTemporary();
   Result<Done> Flush();
   Result<Done> WriteOut(std::string_view text);
   Result<Done> Fail(int error_number);
@@ -54,6 +60,8 @@ class AtomicFile {
 
 // Removes the temporary files of every AtomicFile alive. Async-signal-safe.
 void RemoveUnfinishedFiles();
+// Removes temporary files in a folder whose process died. Those of the last minute stay.
+void RemoveLeftovers(const std::filesystem::path& folder);
 
 // The code for an errno: kNotFound, kNoPermission, kClosedPipe or kIo.
 ErrorCode CodeOfErrno(int error_number);

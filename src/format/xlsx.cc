@@ -196,7 +196,7 @@ void AppendXlsxEmpty(std::uint32_t row, std::uint32_t column, XlsxFill fill, std
 }
 
 Result<XlsxStream> XlsxStream::Create(const std::filesystem::path& path) {
-  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::CreateReport(path));
   return Create(std::move(file));
 }
 

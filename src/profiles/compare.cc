@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <iterator>
 
+#include "core/paths.h"
 #include "core/text.h"
 #include "profiles/msprobe/family.h"
 #include "profiles/native/native.h"
@@ -65,9 +65,8 @@ Result<const FamilyRow*> RowFor(const CompareRequest& request) {
     const bool target = is_of(row, request.target), golden = is_of(row, request.golden);
     if (target && golden) return &row;
     if (!target && !golden) continue;
-    std::error_code ignored;
     for (const std::string& path : {request.target, request.golden}) {
-      if (!std::filesystem::exists(path, ignored)) return Error{ErrorCode::kNotFound, path, ""};
+      if (!Exists(path)) return MissingPath(path);
     }
     const auto says = [&](bool known, const std::string& path) {
       const FamilyRow* other = known ? &row : Recognised(path);

@@ -1,12 +1,13 @@
 #include "profiles/output_files.h"
 
 #include <ctime>
-#include <filesystem>
 #include <system_error>
 
 namespace vernier {
+namespace fs = std::filesystem;
+namespace {
 
-std::string TimestampNow() {
+std::string TimeNow() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
@@ -15,13 +16,46 @@ std::string TimestampNow() {
   return text;
 }
 
+// compare_result_rank0_STAMP.csv, …_STAMP_part_2.csv, …_STAMP_summary.json; not those of STAMP_1.
+bool IsResultOf(const std::string& name, const std::string& stamp) {
+  const std::size_t at = name.find("_" + stamp);
+  if (at == std::string::npos) return false;
+  const std::string_view behind = std::string_view(name).substr(at + 1 + stamp.size());
+  return behind.starts_with('.') || (behind.starts_with('_') && behind.find_first_of("0123456789") != 1);
+}
+
+bool HasResultsOf(const fs::path& folder, const std::string& stamp) {
+  std::error_code problem;
+  fs::directory_iterator entry(folder, problem);
+  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with('.') && IsResultOf(name, stamp)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<ResultStamp> ResultStamp::Reserve(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) return ErrnoError(folder.string(), problem.value());
+  RemoveLeftovers(folder);
+  const std::string now = TimeNow();
+  for (int count = 0;; ++count) {
+    std::string stamp = count == 0 ? now : now + "_" + std::to_string(count);
+    VN_ASSIGN_OR_RETURN(std::optional<AtomicFile> claim, AtomicFile::Claim(folder / ("result_" + stamp)));
+    if (claim && !HasResultsOf(folder, stamp)) return ResultStamp(std::move(stamp), *std::move(claim));
+  }
+}
+
 bool IsStandardOutput(const std::string& output) { return output == "-" || output == "/dev/stdout"; }
 
 bool IsFolderName(const std::string& output, const std::string& format) {
   std::error_code ignored;
   if (IsStandardOutput(output)) return false;
-  if (output.ends_with('/') || std::filesystem::is_directory(output, ignored)) return true;
-  return format.empty() && std::filesystem::path(output).extension().empty();
+  if (output.ends_with('/') || fs::is_directory(output, ignored)) return true;
+  return format.empty() && fs::path(output).extension().empty();
 }
 
 }  // namespace vernier

@@ -1,12 +1,27 @@
 // Where results go, for every family of dumps.
 #pragma once
 
+#include <filesystem>
 #include <string>
+
+#include "core/atomic_file.h"
+#include "vernier/result.h"
 
 namespace vernier {
 
-// Local time as YYYYMMDDhhmmss, for names of results.
-std::string TimestampNow();
+// A part of the names of all results of one run: local time as YYYYMMDDhhmmss, with _1, _2, … behind it where
+// the folder has results of that second already, or another run is about to write some. Held while it lives.
+class ResultStamp {
+ public:
+  static Result<ResultStamp> Reserve(const std::filesystem::path& folder);
+  const std::string& text() const { return text_; }
+
+ private:
+  ResultStamp(std::string text, AtomicFile reservation)
+      : text_(std::move(text)), reservation_(std::move(reservation)) {}
+  std::string text_;
+  AtomicFile reservation_;  // never committed
+};
 
 // A folder that is there, a name that ends in '/', or one without an ending where no format is given.
 bool IsFolderName(const std::string& output, const std::string& format);

@@ -1,11 +1,11 @@
 // A path -> the index of the tensors under it.
 #include <algorithm>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "core/paths.h"
 #include "core/threads.h"
 #include "format/safetensors.h"
 #include "read/folder_internal.h"
@@ -237,9 +237,8 @@ Result<Done> BuildFromFolder(int num_threads, DumpIndex& index) {
 }  // namespace
 
 Result<Done> BuildIndex(int num_threads, DumpIndex& index) {
-  std::error_code error;
-  const bool is_folder = fs::is_directory(index.path, error);
-  return is_folder ? BuildFromFolder(num_threads, index) : BuildFromFile(num_threads, index);
+  if (!Exists(index.path)) return MissingPath(index.path);
+  return IsFolder(index.path) ? BuildFromFolder(num_threads, index) : BuildFromFile(num_threads, index);
 }
 
 }  // namespace vernier

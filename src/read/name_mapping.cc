@@ -21,4 +21,23 @@ Result<NameMapping> ReadNameMapping(const std::filesystem::path& path) {
   return mapping;
 }
 
+std::string UnknownNames(const NameMapping& mapping, const std::unordered_set<std::string>& target,
+                         const std::unordered_set<std::string>& golden) {
+  constexpr std::size_t kShown = 3;
+  std::string shown;
+  std::size_t count = 0;
+  const auto look = [&](const std::string& name, const std::unordered_set<std::string>& known,
+                        const char* side) {
+    if (known.contains(name) || ++count > kShown) return;
+    shown += (shown.empty() ? "" : ", ") + name + " (" + side + ")";
+  };
+  for (const auto& [from, to] : mapping) {
+    look(from, target, "target");
+    look(to, golden, "golden");
+  }
+  if (count == 0) return "";
+  return "the mapping has " + std::to_string(count) + " name" + (count == 1 ? "" : "s") +
+         " that the data does not have: " + shown + (count > kShown ? ", …" : "");
+}
+
 }  // namespace vernier

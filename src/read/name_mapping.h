@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,5 +15,10 @@ using NameMapping = std::vector<std::pair<std::string, std::string>>;  // target
 
 // YAML: one object of names. kBadHeader: it cannot be read as YAML; kBadShape: it is something else.
 Result<NameMapping> ReadNameMapping(const std::filesystem::path& path);
+
+// A warning about names of the mapping that neither side has; empty: there are none. `target` and `golden`
+// are the names of the two sides.
+std::string UnknownNames(const NameMapping& mapping, const std::unordered_set<std::string>& target,
+                         const std::unordered_set<std::string>& golden);
 
 }  // namespace vernier

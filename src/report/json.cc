@@ -45,7 +45,7 @@ class JsonWriter final : public ReportWriter {
 };
 
 Writer NewWriter(const std::filesystem::path& path, const Columns& columns, bool as_list) {
-  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::CreateReport(path));
   return std::unique_ptr<ReportWriter>(std::make_unique<JsonWriter>(std::move(file), columns, as_list));
 }
 

@@ -138,7 +138,7 @@ class XlsxWriter final : public ReportWriter {
 
 Writer NewXlsxWriter(const std::filesystem::path& path, const Columns& columns,
                      const ReportOptions& options) {
-  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::CreateReport(path));
   if (file.written_directly()) {
     return Error{ErrorCode::kUnsupported, path.string(), "xlsx needs a regular file"};
   }

@@ -56,6 +56,33 @@ TEST_F(AtomicFileTest, LeavesNothingBehindWhenDropped) {
   EXPECT_TRUE(Listing().empty());
 }
 
+// In containers every first process has the number 1.
+TEST_F(AtomicFileTest, IsNotBlockedByWhatAProcessOfTheSameNumberLeft) {
+  for (int i = 0; i < 100; ++i) {
+    std::ofstream(folder_.path() / (".out.csv.tmp-" + std::to_string(getpid()) + "-" + std::to_string(i)));
+  }
+  EXPECT_TRUE(AtomicFile::Create(folder_.path() / "out.csv"));
+  const Result<AtomicFile> one = AtomicFile::Create(folder_.path() / "out.csv"),
+                           two = AtomicFile::Create(folder_.path() / "out.csv");
+  EXPECT_NE(one->temporary_path(), two->temporary_path());
+}
+
+TEST_F(AtomicFileTest, RemovesWhatDeadProcessesLeftAndNothingElse) {
+  const auto age = [](const fs::path& path) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  };
+  for (const char* name : {".old.csv.0.vernier-tmp", ".young.csv.0.vernier-tmp", "kept.vernier-tmp", ".kept"})
+    std::ofstream(folder_.path() / name);
+  for (const char* name : {".old.csv.0.vernier-tmp", "kept.vernier-tmp", ".kept"}) age(folder_.path() / name);
+  fs::create_symlink("kept.vernier-tmp", folder_.path() / ".link.vernier-tmp");
+  const Result<AtomicFile> in_use = AtomicFile::CreateReport(folder_.path() / "slow.csv");
+  age(in_use->temporary_path());
+  RemoveLeftovers(folder_.path());
+  EXPECT_THAT(Listing(), testing::UnorderedElementsAre(".young.csv.0.vernier-tmp", "kept.vernier-tmp",
+                                                       ".kept", ".link.vernier-tmp",
+                                                       in_use->temporary_path().filename().string()));
+}
+
 TEST_F(AtomicFileTest, KeepsTheOldContentUntilCommitted) {
   const fs::path path = folder_.path() / "out.csv";
   Put(path, "old");

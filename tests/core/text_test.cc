@@ -20,6 +20,7 @@ TEST(Printable, EscapesControlCharacters) {
   EXPECT_EQ(Printable("\x1b[31mred\x7f"), "\\x1b[31mred\\x7f");
   EXPECT_EQ(Printable(std::string("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(Printable("\u0085\u2028"), "\\xc2\\x85\\xe2\\x80\\xa8");
+  EXPECT_EQ(Printable("a\u202eb\u2066c\u061c"), "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6c\\xd8\\x9c");
 }
 
 TEST(Printable, EscapesWhatIsNotUtf8) {

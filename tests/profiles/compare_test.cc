@@ -167,6 +167,88 @@ TEST_F(CompareRecordingsTest, ManyMayRunAtOnce) {
   EXPECT_THAT(statuses, testing::Each(1));
 }
 
+// Names of results have seconds: a run must neither replace nor wait for another one.
+TEST_F(CompareRecordingsTest, ResultsOfTheSameSecondAllStay) {
+  Record("a/step0/rank0", 1);
+  Record("b/step0/rank0", 1);
+  Tensor("x/t.npy", 1);
+  CompareRequest recordings = Request("a", "b"), tensors = Request("x", "x");
+  recordings.outputs = tensors.outputs = {Path("out/").string()};
+  recordings.format = tensors.format = "csv";
+  const auto run = [&] {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(CompareRecordings(recordings));
+      EXPECT_TRUE(CompareRecordings(tensors));
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back(run);
+  }
+  std::vector<std::string> stamps, summaries;
+  std::size_t num_tensor_results = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(Path("out"))) {
+    const std::string name = entry.path().filename();
+    EXPECT_FALSE(name.starts_with('.')) << name;
+    if (name.ends_with("_summary.json"))
+      summaries.push_back(name.substr(0, name.size() - std::string("_summary.json").size()));
+    num_tensor_results += entry.path().parent_path() == Path("out") && name.ends_with(".csv");
+    if (entry.path().parent_path() != Path("out") && name.ends_with(".csv"))
+      stamps.push_back("compare_result" + name.substr(name.find('_', std::string("compare_result_").size())));
+  }
+  EXPECT_EQ(num_tensor_results, 12u);
+  ASSERT_THAT(summaries, SizeIs(12));
+  for (std::string& stamp : stamps) stamp.resize(stamp.size() - std::string(".csv").size());
+  EXPECT_THAT(stamps, testing::UnorderedElementsAreArray(summaries)) << "a summary belongs to its result";
+}
+
+TEST_F(CompareRecordingsTest, LinksInACircleEnd) {
+  for (const char* side : {"a", "b"}) {
+    for (int rank = 0; rank < 8; ++rank) {
+      const std::string folder = std::string(side) + "/step0/rank" + std::to_string(rank);
+      Record(folder, 1);
+      std::ofstream(Path(folder) / "stack.json") << "{}";
+    }
+    fs::create_directory_symlink(".", Path(side) / "step1");
+    fs::create_directory_symlink(".", Path(side) / "step2");
+  }
+  fs::remove(Path("a/step0/rank3/stack.json"));
+  fs::create_symlink("stack.json", Path("a/step0/rank3/stack.json"));  // to itself
+  EXPECT_NE(FamilyOf(Path("a")), nullptr);
+  const auto outcome = CompareRecordings(Request("a/step0", "b/step0"));
+  ASSERT_TRUE(outcome) << outcome.error().Message();
+  EXPECT_THAT(outcome->ranks, SizeIs(8));
+  fs::create_directory_symlink("loop", Path("loop"));
+  const auto loop = CompareRecordings(Request("loop", "b/step0"));
+  ASSERT_FALSE(loop);
+  EXPECT_THAT(loop.error().Message(), HasSubstr("symbolic links"));
+}
+
+TEST_F(CompareRecordingsTest, NamesThatAreTooLongAreTold) {
+  Record("a", 1);
+  const std::string too_long(300, 'x');
+  const auto missing = CompareRecordings(Request("a", too_long));
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().Message(), HasSubstr("File name too long"));
+  // The folder's name is allowed, that of the result is not.
+  const std::string rank = "rank1" + std::string(239, '2');
+  Record("c/step0/" + rank, 1);
+  Record("d/step0/" + rank, 1);
+  CompareRequest request = Request("c/step0", "d/step0");
+  request.outputs = {Path("out/").string()};
+  const auto result = CompareRecordings(request);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().code, ErrorCode::kInternal);
+  EXPECT_THAT(result.error().Message(), HasSubstr("File name too long"));
+}
+
+TEST_F(CompareRecordingsTest, GuessesWhatAMissingPathWasMeantToBe) {
+  Record("dump", 1);
+  const auto outcome = CompareRecordings(Request("dmp", "dump"));
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.error().Message(), HasSubstr("did you mean " + Path("dump").string() + "?"));
+}
+
 TEST(CompareJson, CarriesEveryMember) {
   CompareRequest request;
   request.target = "a \"b\"\n\xff";

@@ -315,7 +315,7 @@ TEST(LoadTensorFile, GivesTheOneTensorOfAFile) {
   WriteShard(folder.path() / "none.safetensors", {});
   EXPECT_EQ(LoadTensorFile(folder.path() / "x.npy")->num_elements, 1u);
   EXPECT_THAT(LoadTensorFile(folder.path() / "one.safetensors").error().Message(),
-              HasSubstr("inside of something else"));
+              HasSubstr("inside another object"));
   EXPECT_THAT(LoadTensorFile(folder.path() / "two.safetensors").error().Message(),
               HasSubstr("2 tensors, expected one"));
   EXPECT_THAT(LoadTensorFile(folder.path() / "none.safetensors").error().Message(),

@@ -45,14 +45,16 @@ class LogBuffer {
   std::vector<std::pair<LogLevel, std::string>> lines_;
 };
 
-// How a failure ends things. The log has told it already.
+// How a failure ends things.
 struct Failure {
   enum class Ends { kRank, kRun };
   Ends ends = Ends::kRun;
   Error error;
+  bool told = false;  // by the log
 
   Failure(Error of_a_stage) : error(std::move(of_a_stage)) {}  // NOLINT(google-explicit-constructor)
-  Failure(Ends what, std::string text) : ends(what), error{ErrorCode::kNotADump, "", std::move(text)} {}
+  Failure(Ends what, std::string text)
+      : ends(what), error{ErrorCode::kNotADump, "", std::move(text)}, told(true) {}
 };
 template <class T>
 using Outcome = Result<T, Failure>;

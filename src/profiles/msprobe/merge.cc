@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include "core/paths.h"
 #include "format/table_file.h"
 #include "format/xlsx.h"
 #include "profiles/msprobe/columns.h"
@@ -46,8 +47,7 @@ std::vector<std::string> Texts(const YAML::Node& node) {
 }
 
 Outcome<Config> ReadConfig(const fs::path& path, Log& log) {
-  if (!fs::exists(path))
-    return RunFailure(log, fmt::format("The file path {} does not exist.", path.string()));
+  if (!Exists(path)) return RunFailure(log, fmt::format("The file path {} does not exist.", path.string()));
   Config config;
   try {  // yaml-cpp throws
     const YAML::Node root = YAML::LoadFile(path.string());
@@ -70,22 +70,18 @@ Outcome<Config> ReadConfig(const fs::path& path, Log& log) {
   return config;
 }
 
-// The k of compare_result_rank<k>[-rank<k>]_<14 digits>; -1 for a single rank, nothing for another name.
+// The k of compare_result_rank<k>[-rank<k>]_<14 digits>[_<n>]; -1 for a single rank, nothing for another
+// name.
 std::optional<int> RankOfName(const std::string& stem) {
-  static const std::regex form("compare_result_rank([0-9]{0,9})(-rank[0-9]{0,9})?_[0-9]{14}");
+  static const std::regex form("compare_result_rank([0-9]{0,9})(-rank[0-9]{0,9})?_[0-9]{14}(_[0-9]{1,9})?");
   std::smatch found;
   if (!std::regex_match(stem, found, form)) return std::nullopt;
   return found[1].length() == 0 ? -1 : std::stoi(found[1]);
 }
 
 Outcome<std::vector<ResultFile>> FindResults(const fs::path& input, Log& log) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(input, error))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
   std::vector<ResultFile> xlsx, csv;
-  for (const std::string& name : names) {
+  for (const std::string& name : NamesIn(input)) {
     const std::string extension = fs::path(name).extension().string();
     const std::optional<int> rank = RankOfName(fs::path(name).stem().string());
     if (extension == ".csv" && rank && *rank >= 0) csv.push_back({*rank, name});
@@ -323,7 +319,7 @@ Result<Done> WriteMerged(const fs::path& path, const std::vector<std::string>& i
 Outcome<Done> MergeResults(const fs::path& input, const fs::path& output, const fs::path& config_path,
                            const LogSink& sink) {
   Log log(sink);
-  if (!fs::is_directory(input))
+  if (!IsFolder(input))
     return RunFailure(log, fmt::format("The file path {} does not exist.", input.string()));
   VN_ASSIGN_OR_RETURN(const Config config, ReadConfig(config_path, log));
   VN_RETURN_IF_ERROR(CreateOutputFolder(output, false, log));
@@ -339,7 +335,9 @@ Outcome<Done> MergeResults(const fs::path& input, const fs::path& output, const 
     log.Warning("Nothing to merge.");
     return Failure(Failure::Ends::kRun, "nothing to merge");
   }
-  const fs::path path = output / fmt::format("multi_ranks_compare_merge_{}.xlsx", TimestampNow());
+  const Result<ResultStamp> stamp = ResultStamp::Reserve(output);
+  if (!stamp) return RunFailure(log, stamp.error().Message());
+  const fs::path path = output / fmt::format("multi_ranks_compare_merge_{}.xlsx", stamp->text());
   if (const Result<Done> written = WriteMerged(path, indexes, names, ranks); !written) {
     return RunFailure(log, written.error().Message());
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/paths.h"
 #include "core/threads.h"
 #include "profiles/msprobe/rank.h"
 
@@ -68,7 +69,7 @@ Outcome<std::optional<StackFile>> OpenStack(const RankJob& job, const Settings& 
   } else {
     const fs::path folder = job.npu_json.parent_path();
     path = folder / "stack.json";
-    if (!fs::exists(path)) {
+    if (!Exists(path)) {
       log.Warning(
           fmt::format("stack.json is not found in dump dir {}.", folder.empty() ? "." : folder.string()));
       return std::optional<StackFile>();
@@ -116,7 +117,7 @@ Outcome<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& l
   if (mode == Mode::kReal && !settings.diff_analyze) {
     for (const fs::path& json : {job.npu_json, job.bench_json}) {
       const fs::path folder = json.parent_path() / "dump_tensor_data";
-      if (!fs::is_directory(folder)) {
+      if (!IsFolder(folder)) {
         return PreparationFailure(log, fmt::format("The file path {} does not exist.", folder.string()));
       }
     }
@@ -132,6 +133,10 @@ Outcome<DumpPair> OpenDumps(const RankJob& job, const Settings& settings, Log& l
                       dump->path().string(), dump->records().size()));
     }
     if (dump->records().empty()) log.Warning(fmt::format("No APIs found in {}.", FileName(job.kind)));
+    if (!dump->too_deep().empty() && settings.as_msprobe) {
+      return RankFailure(
+          log, fmt::format("parse of api/module of {} exceeds the recursion limit.", dump->too_deep()));
+    }
     if (!dump->check_failure().empty()) return RankFailure(log, dump->check_failure());
   }
   const bool across = (*npu)->framework() == "mindspore" && (*bench)->framework() != "mindspore";

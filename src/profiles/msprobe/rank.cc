@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "profiles/msprobe/columns.h"
 #include "profiles/msprobe/table_builder.h"
+#include "read/name_mapping.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -34,6 +35,18 @@ RowMatchOptions MatchOptionsOf(const RankJob& job, const Settings& settings, con
   match.cell_mapping = match.rule == PairRule::kCellMapping ? &*mappings.cell : nullptr;
   match.renames = &settings.renames;
   return match;
+}
+
+void WarnOfUnknownNames(const DataMapping& mapping, const DumpPair& dumps, Log& log) {
+  const auto names = [](const Dump& dump) {
+    std::unordered_set<std::string> all;
+    for (std::size_t row = 0; row < dump.rows().size(); ++row) all.insert(dump.NameOf(row));
+    return all;
+  };
+  NameMapping sorted(mapping.begin(), mapping.end());
+  std::sort(sorted.begin(), sorted.end());
+  const std::string warning = UnknownNames(sorted, names(dumps.npu), names(dumps.bench));
+  if (!warning.empty()) log.Warning(warning);
 }
 
 // The good end of the numbers of a column.
@@ -125,13 +138,7 @@ class RowConsumer {
   fs::path ResultPath(std::string_view ending) const {
     const RankJob& job = builder_.job();
     const std::string prefix = job.kind == DumpKind::kDump ? "compare_result" : "debug_compare_result";
-    fs::path path = job.output / fmt::format("{}{}_{}.{}", prefix, job.suffix(), settings_.timestamp, ending);
-    if (fs::exists(path)) {
-      log_.Warning(fmt::format("{} will be deleted.", path.string()));
-      std::error_code ignored;
-      fs::remove(path, ignored);
-    }
-    return path;
+    return job.output / fmt::format("{}{}_{}.{}", prefix, job.suffix(), settings_.timestamp, ending);
   }
 
   Result<Done> OpenAnalysis() {
@@ -435,6 +442,7 @@ Outcome<RankResult> CompareRank(const RankJob& job, const Settings& settings, co
     const Result<Done> equal = CheckEqualCounts(dumps.npu.rows().size(), dumps.bench.rows().size(), "rows");
     if (!equal) return RunFailure(log, equal.error().Message());
   }
+  if (match.data_mapping != nullptr) WarnOfUnknownNames(*match.data_mapping, dumps, log);
   Settings adjusted = settings;
   std::vector<RowPair> pairs = MatchRows(dumps.npu, dumps.bench, match);
   const std::uint64_t num_only_golden = CountUnused(pairs, dumps.bench.rows().size());

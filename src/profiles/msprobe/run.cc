@@ -8,6 +8,7 @@
 #include "core/atomic_file.h"
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "core/paths.h"
 #include "core/threads.h"
 #include "profiles/msprobe/context.h"
 #include "profiles/msprobe/rank.h"
@@ -50,8 +51,15 @@ class Run {
 
   Outcome<Done> Go() {
     EnterDumpFolders();
-    const bool npu_is_folder = fs::is_directory(settings_.npu_path);
-    if (npu_is_folder != fs::is_directory(settings_.bench_path)) {
+    const bool npu_is_folder = IsFolder(settings_.npu_path);
+    if (npu_is_folder != IsFolder(settings_.bench_path)) {
+      if (!settings_.as_msprobe) {
+        const auto says = [](const fs::path& path, bool is_folder) {
+          return path.string() + (is_folder ? " is a folder" : " is a file");
+        };
+        return RunFailure(log_, says(settings_.npu_path, npu_is_folder) + ", but " +
+                                    says(settings_.bench_path, !npu_is_folder));
+      }
       return RunFailure(log_, settings_.generation == Generation::kClassic
                                   ? "The npu_path and bench_path need to be of the same type."
                                   : "The target_path and golden_path need to be of the same type.");
@@ -78,7 +86,7 @@ class Run {
         return !settings_.as_msprobe && path.filename() == file ? path : path / file;
       };
       const fs::path npu = entered(settings_.npu_path), bench = entered(settings_.bench_path);
-      if (!fs::exists(npu) || !fs::exists(bench)) continue;
+      if (!Exists(npu) || !Exists(bench)) continue;
       settings_.npu_path = npu;
       settings_.bench_path = bench;
       return;
@@ -119,9 +127,12 @@ class Run {
                         Guarded(log_, [&] { return CompareRank(job, plain, mappings_, rules_, log_); }));
     Keep(std::move(result), job);
     if (settings_.diff_analyze) {
-      LogBuffer unheard;
-      Log quiet(unheard.sink());
-      VN_ASSIGN_OR_RETURN(RankResult analysis, CompareRank(job, settings_, mappings_, rules_, quiet));
+      Log only_errors([&](LogLevel level, std::string_view text) {
+        if (level == LogLevel::kError) log_.Error(text);
+      });
+      VN_ASSIGN_OR_RETURN(RankResult analysis, Guarded(only_errors, [&] {
+                            return CompareRank(job, settings_, mappings_, rules_, only_errors);
+                          }));
       for (const fs::path& path : analysis.written) outcome_.written.push_back(path);
       std::vector<AnalyzedRank> ranks;
       if (analysis.analyzed) ranks.push_back(std::move(*analysis.analyzed));
@@ -242,10 +253,11 @@ Outcome<Rules> ReadRules(const Settings& settings, Log& log) {
 Outcome<CompareOutcome> Compare(Settings settings) {
   Log log(settings.hooks.on_log);
   for (const fs::path& path : {settings.npu_path, settings.bench_path}) {
-    if (!fs::exists(path))
-      return RunFailure(log, fmt::format("path does not exist, please check! ({})", path.string()));
+    if (Exists(path)) continue;
+    return RunFailure(log, settings.as_msprobe
+                               ? fmt::format("path does not exist, please check! ({})", path.string())
+                               : MissingPath(path).Message());
   }
-  if (settings.timestamp.empty()) settings.timestamp = TimestampNow();
   if (settings.diff_analyze && settings.output_path.empty()) settings.output_path = ".";
   VN_ASSIGN_OR_RETURN(Rules rules, ReadRules(settings, log));
   VN_ASSIGN_OR_RETURN(Mappings mappings, ReadMappings(settings, log));
@@ -254,14 +266,22 @@ Outcome<CompareOutcome> Compare(Settings settings) {
     VN_RETURN_IF_ERROR(
         CreateOutputFolder(settings.output_path, ProfileOf(settings.generation).strict_paths, log));
   }
+  std::optional<ResultStamp> stamp;
+  if (has_folder && settings.timestamp.empty()) {
+    Result<ResultStamp> reserved = ResultStamp::Reserve(settings.output_path);
+    if (!reserved) return RunFailure(log, reserved.error().Message());
+    stamp.emplace(*std::move(reserved));
+    settings.timestamp = stamp->text();
+  }
   CompareOutcome outcome;
   VN_RETURN_IF_ERROR(Run(settings, std::move(rules), std::move(mappings), outcome).Go());
   outcome.status = ExitStatus(outcome, settings.strict);
   outcome.next = NextCommand(outcome);
   if (!settings.hooks.screen.quiet) outcome.text += VerdictText(outcome);
   if (settings.write_summary && has_folder && !outcome.ranks.empty()) {
-    VN_RETURN_IF_ERROR(
-        WriteFile(settings.output_path / "summary.json", VerdictJson(outcome, settings.generation), outcome));
+    const fs::path path =
+        settings.output_path / fmt::format("compare_result_{}_summary.json", settings.timestamp);
+    VN_RETURN_IF_ERROR(WriteFile(path, VerdictJson(outcome, settings.generation), outcome));
   }
   return outcome;
 }
@@ -270,8 +290,14 @@ Outcome<CompareOutcome> Compare(Settings settings) {
 
 Result<CompareOutcome> RunCompare(Settings settings) {
   if (!settings.hooks.on_log) settings.hooks.on_log = [](LogLevel, std::string_view) {};
+  const LogSink log = settings.hooks.on_log;
   Outcome<CompareOutcome> outcome = Compare(std::move(settings));
-  if (!outcome) return std::move(outcome).error().error;
+  if (!outcome) {
+    Failure failure = std::move(outcome).error();
+    if (!failure.told && failure.error.code != ErrorCode::kCancelled)
+      log(LogLevel::kError, failure.error.Message());
+    return std::move(failure.error);
+  }
   return *std::move(outcome);
 }
 

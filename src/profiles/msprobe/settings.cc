@@ -8,6 +8,7 @@
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "core/paths.h"
 #include "read/name_mapping.h"
 
 namespace vernier::msprobe {
@@ -39,7 +40,9 @@ bool IsPlain(std::string_view path, bool colon_allowed) {
 }
 
 Outcome<Done> CheckName(const fs::path& path, bool colon_allowed, Log& log) {
-  const std::string absolute = fs::absolute(path).lexically_normal().string();
+  std::error_code ignored;  // without a working folder the path itself is looked at
+  const fs::path whole = fs::absolute(path, ignored);
+  const std::string absolute = (ignored ? path : whole).lexically_normal().string();
   bool too_long = absolute.size() > kMaxPath;
   for (const fs::path& part : fs::path(absolute)) too_long = too_long || part.string().size() > kMaxName;
   if (too_long) return RankFailure(log, "The file path length exceeds limit.");
@@ -50,7 +53,7 @@ Outcome<Done> CheckName(const fs::path& path, bool colon_allowed, Log& log) {
 }
 
 Outcome<NameMapping> ReadYaml(const std::string& path, bool strict, Log& log) {
-  if (!fs::exists(path)) return RunFailure(log, fmt::format("The file path {} does not exist.", path));
+  if (!Exists(path)) return RunFailure(log, fmt::format("The file path {} does not exist.", path));
   if (fs::path(path).extension() != ".yaml") {
     return RunFailure(
         log, strict ? fmt::format("The {} should be a .yaml file!", path)
@@ -63,6 +66,26 @@ Outcome<NameMapping> ReadYaml(const std::string& path, bool strict, Log& log) {
                     mapping.error().code == ErrorCode::kBadShape
                         ? fmt::format("The format of {} is incorrect: expected an object of names.", path)
                         : fmt::format("The yaml file failed to load. Please check the path: {}.", path));
+}
+
+// The guide shows compare.json with notes behind #, which JSON does not have.
+std::string WithoutComments(std::string_view json) {
+  std::string text(json);
+  bool in_string = false, in_comment = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_comment) {
+      in_comment = text[i] != '\n';
+      if (in_comment) text[i] = ' ';
+    } else if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (text[i] == '#' && !in_string) {
+      in_comment = true;
+      text[i] = ' ';
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -83,7 +106,7 @@ Outcome<Done> CheckInputFile(const fs::path& path, bool strict, Log& log) {
     log.Warning(text);
     return Done{};
   };
-  if (fs::is_symlink(path))
+  if (IsLink(path))
     VN_RETURN_IF_ERROR(refuse(fmt::format("The file path {} is a soft link.", path.string())));
   if (strict) VN_RETURN_IF_ERROR(CheckName(path, true, log));
   if (access(path.c_str(), R_OK) != 0) {
@@ -107,7 +130,7 @@ Outcome<Done> CreateOutputFolder(const fs::path& path, bool strict, Log& log) {
   if (strict) VN_RETURN_IF_ERROR(CheckName(path, false, log));
   std::error_code error;
   const bool is_new = fs::create_directories(path, error);
-  if (error || !fs::is_directory(path)) {
+  if (error || !IsFolder(path)) {
     return RunFailure(log, fmt::format("The folder {} cannot be created: {}.", path.string(),
                                        error ? error.message() : "a file of that name exists"));
   }
@@ -138,14 +161,15 @@ Outcome<Mappings> ReadMappings(const Settings& settings, Log& log) {
 Outcome<Done> ReadCompareJson(const std::string& path, CompareRequest& request, Log& log) {
   const std::string base = fs::path(path).filename().string();
   const std::string failed = fmt::format("load json file \"{}\" failed.", base);
-  if (!fs::exists(path)) {
+  if (!Exists(path)) {
     log.Error(fmt::format("The file path {} does not exist.", path));
     return RunFailure(log, failed);
   }
   VN_RETURN_IF_ERROR(CheckInputFile(path, true, log));
   const Result<FileRef> file = MappedFile::Open(path);
   if (!file) return RunFailure(log, failed);
-  JsonCursor cursor(TextOf(*file));
+  const std::string json = WithoutComments(TextOf(*file));
+  JsonCursor cursor(json);
   if (cursor.Peek() != JsonKind::kObject) {
     cursor.Skip();
     return RunFailure(log,

@@ -36,7 +36,7 @@ struct Settings {
   bool strict = false;     // rows without a partner count as a difference
   bool log_rows = false;   // a line or two for each row of real data
   std::string rules_path;  // thresholds and messages of the user's own
-  std::string timestamp;   // YYYYMMDDhhmmss; empty: now
+  std::string timestamp;   // in the names of results, see ResultStamp; empty: now
   // As strict as msprobe: a dump.json that ends in the middle, a whole dump and a file against a folder are
   // errors.
   bool as_msprobe = false;

@@ -7,6 +7,7 @@
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "core/paths.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -29,15 +30,6 @@ bool IsNumbered(std::string_view prefix, std::string_view name) {
 
 bool IsRankName(std::string_view name) { return name == kRank || IsNumbered(kRank, name); }
 
-std::vector<std::string> EntryNames(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void SortByNumber(std::vector<std::string>& names) {
   std::sort(names.begin(), names.end(),
             [](const std::string& a, const std::string& b) { return RankNumber(a) < RankNumber(b); });
@@ -45,7 +37,7 @@ void SortByNumber(std::vector<std::string>& names) {
 
 Outcome<std::vector<std::string>> RankNames(const fs::path& folder, const Profile& profile, Log& log) {
   std::vector<std::string> ranks;
-  for (const std::string& name : EntryNames(folder)) {
+  for (const std::string& name : NamesIn(folder)) {
     if (IsRankName(name)) {
       ranks.push_back(name);
     } else if (profile.strict_folders) {
@@ -61,7 +53,7 @@ Outcome<std::vector<std::string>> RankNames(const fs::path& folder, const Profil
 
 Outcome<std::vector<std::string>> ProcNames(const fs::path& folder, Log& log) {
   std::vector<std::string> names;
-  for (const std::string& name : EntryNames(folder)) {
+  for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kProc) && IsNumber(std::string_view(name).substr(kProc.size())))
       names.push_back(name);
   }
@@ -100,7 +92,7 @@ void AddJob(const fs::path& npu, const fs::path& bench, DumpKind kind, const std
   const std::string file = kind == DumpKind::kDump ? "dump.json" : "debug.json";
   bool complete = true;
   for (const fs::path& folder : {npu, bench}) {
-    if (fs::exists(folder / file)) continue;
+    if (Exists(folder / file)) continue;
     complete = false;
     log.Say(kind == DumpKind::kDump ? LogLevel::kError : LogLevel::kWarning,
             fmt::format("{} is not found in dump dir {}.", file, folder.string()));
@@ -108,6 +100,26 @@ void AddJob(const fs::path& npu, const fs::path& bench, DumpKind kind, const std
   if (!complete) return;
   plan.jobs.push_back({npu / file, bench / file, kind, rank, step.label + rank, step.output, 1});
   if (plan.rank_names.empty() || plan.rank_names.back() != rank) plan.rank_names.push_back(rank);
+}
+
+bool MayHoldRecordings(const std::string& name) {
+  return IsRankName(name) || IsNumbered(kProc, name) || IsNumbered(kStep, name) ||
+         std::find(std::begin(kMixedFolders), std::end(kMixedFolders), name) != std::end(kMixedFolders);
+}
+
+void AddRecordings(const fs::path& path, int depth, std::vector<fs::path>& found) {
+  constexpr int kDeepest = 4;  // graph/step0/rank0/dump.json; links may lead in circles
+  if (!IsFolder(path)) {
+    const std::optional<Head> head = path.extension() == ".json" ? ReadHead(path) : std::nullopt;
+    if (head && (head->task || head->level)) found.push_back(path);
+    return;
+  }
+  if (depth == kDeepest) return;
+  for (const char* file : {"dump.json", "debug.json"}) AddRecordings(path / file, depth + 1, found);
+  std::vector<std::string> names = NamesIn(path);
+  std::erase_if(names, [](const std::string& name) { return !MayHoldRecordings(name); });
+  SortByNumber(names);
+  for (const std::string& name : names) AddRecordings(path / name, depth + 1, found);
 }
 
 }  // namespace
@@ -138,8 +150,8 @@ Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log
   StepPlan plan;
   if (npu_ranks.empty()) return plan;
   const fs::path first = npu / npu_ranks[0];
-  const fs::path first_json = fs::exists(first / "dump.json") ? first / "dump.json" : first / "debug.json";
-  if (!fs::exists(first_json)) return plan;
+  const fs::path first_json = Exists(first / "dump.json") ? first / "dump.json" : first / "debug.json";
+  if (!Exists(first_json)) return plan;
   const std::optional<Head> head = ReadHead(first_json);
   if (!head) {
     return RunFailure(log, fmt::format("load json file \"{}\" failed.", first_json.filename().string()));
@@ -162,17 +174,16 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
   std::vector<StepPair> steps;
   const auto below = [&](const fs::path& name) { return output.empty() ? fs::path() : output / name; };
   for (const std::string_view folder : kMixedFolders) {
-    if (!fs::is_directory(npu / folder) || !fs::is_directory(bench / folder)) continue;
-    for (const std::string& step : EntryNames(npu / folder)) {
-      if (!fs::exists(bench / folder / step)) continue;
+    if (!IsFolder(npu / folder) || !IsFolder(bench / folder)) continue;
+    for (const std::string& step : NamesIn(npu / folder)) {
+      if (!Exists(bench / folder / step)) continue;
       steps.push_back({npu / folder / step, bench / folder / step, below(fs::path(folder) / step), ""});
     }
   }
   if (!steps.empty() || as_msprobe) return steps;
-  std::vector<std::string> names = EntryNames(npu);
-  std::erase_if(names, [&](const std::string& name) {
-    return !IsNumbered(kStep, name) || !fs::is_directory(bench / name);
-  });
+  std::vector<std::string> names = NamesIn(npu);
+  std::erase_if(names,
+                [&](const std::string& name) { return !IsNumbered(kStep, name) || !IsFolder(bench / name); });
   SortByNumber(names);
   for (const std::string& name : names) steps.push_back({npu / name, bench / name, below(name), name + "/"});
   return steps;
@@ -181,25 +192,8 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
 bool HoldsRecordings(const fs::path& path) { return !RecordingsUnder(path).empty(); }
 
 std::vector<fs::path> RecordingsUnder(const fs::path& path) {
-  std::error_code ignored;
   std::vector<fs::path> found;
-  if (!fs::is_directory(path, ignored)) {
-    const std::optional<Head> head = path.extension() == ".json" ? ReadHead(path) : std::nullopt;
-    if (head && (head->task || head->level)) found.push_back(path);
-    return found;
-  }
-  for (const char* file : {"dump.json", "debug.json"}) {
-    for (const fs::path& recording : RecordingsUnder(path / file)) found.push_back(recording);
-  }
-  std::vector<std::string> names = EntryNames(path);
-  std::erase_if(names, [](const std::string& name) {
-    return !IsRankName(name) && !IsNumbered(kProc, name) && !IsNumbered(kStep, name) &&
-           std::find(std::begin(kMixedFolders), std::end(kMixedFolders), name) == std::end(kMixedFolders);
-  });
-  SortByNumber(names);
-  for (const std::string& name : names) {
-    for (const fs::path& recording : RecordingsUnder(path / name)) found.push_back(recording);
-  }
+  AddRecordings(path, 0, found);
   return found;
 }
 

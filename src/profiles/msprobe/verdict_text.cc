@@ -215,7 +215,7 @@ std::string VerdictText(const CompareOutcome& outcome) {
   });
   for (std::size_t i = 0; i < std::min(ranks.size(), kShownRanks); ++i) AppendRank(*ranks[i], text);
   if (ranks.size() > kShownRanks)
-    text += fmt::format("… and {} more ranks; see summary.json\n", ranks.size() - kShownRanks);
+    text += fmt::format("… and {} more ranks; see the file …_summary.json\n", ranks.size() - kShownRanks);
   for (const std::string& difference : outcome.first_differences)
     text += fmt::format("first difference over all ranks: {}\n", difference);
   if (outcome.num_skipped_ranks > 0)

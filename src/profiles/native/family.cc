@@ -21,17 +21,34 @@ Result<MatchOptions> MatchOptionsOf(const CompareRequest& request) {
   return match;
 }
 
-std::string DefaultName(const CompareRequest& request) {
-  return "compare_result_" + TimestampNow() + "." + (request.format.empty() ? "csv" : request.format);
+void WarnOfUnknownNames(const MatchOptions& match, const Dump& target, const Dump& golden,
+                        const CompareHooks& hooks) {
+  if (match.mapping.empty() || !hooks.on_log) return;
+  const auto names = [](const Dump& dump) {
+    std::unordered_set<std::string> all;
+    for (const TensorInfo& tensor : dump.tensors()) all.insert(tensor.name);
+    return all;
+  };
+  const std::string warning = UnknownNames(match.mapping, names(target), names(golden));
+  if (!warning.empty()) hooks.on_log(LogLevel::kWarning, warning);
 }
 
-Result<ResultReports> CreateReports(const CompareRequest& request, bool quiet) {
+std::string DefaultName(const CompareRequest& request, const ResultStamp& stamp) {
+  return "compare_result_" + stamp.text() + "." + (request.format.empty() ? "csv" : request.format);
+}
+
+// `stamps`: of the folders that get a report; held until these are written.
+Result<ResultReports> CreateReports(const CompareRequest& request, bool quiet,
+                                    std::vector<ResultStamp>& stamps) {
   ResultReports::Options options;
   for (const Column& column : Columns()) options.columns.push_back({std::string(column.key), column.good});
   for (const std::string& output : request.outputs) {
-    const std::string path = IsFolderName(output, request.format)
-                                 ? (std::filesystem::path(output) / DefaultName(request)).string()
-                                 : output;
+    std::string path = output;
+    if (IsFolderName(output, request.format)) {
+      VN_ASSIGN_OR_RETURN(ResultStamp stamp, ResultStamp::Reserve(output));
+      path = (std::filesystem::path(output) / DefaultName(request, stamp)).string();
+      stamps.push_back(std::move(stamp));
+    }
     VN_ASSIGN_OR_RETURN(OutputFile file, OutputFileOf(path, request.format));
     options.files.push_back(std::move(file));
   }
@@ -57,8 +74,10 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   const ReadOptions read{request.num_threads};
   VN_ASSIGN_OR_RETURN(const Dump target, Dump::Open(request.target, read));
   VN_ASSIGN_OR_RETURN(const Dump golden, Dump::Open(request.golden, read));
-  VN_ASSIGN_OR_RETURN(ResultReports reports, CreateReports(request, hooks.screen.quiet));
+  std::vector<ResultStamp> stamps;
+  VN_ASSIGN_OR_RETURN(ResultReports reports, CreateReports(request, hooks.screen.quiet, stamps));
   VN_ASSIGN_OR_RETURN(const MatchOptions match, MatchOptionsOf(request));
+  WarnOfUnknownNames(match, target, golden, hooks);
   VN_ASSIGN_OR_RETURN(const Pairing pairing, PairDumps(target, golden, match));
   ScreenContent content;
   VN_ASSIGN_OR_RETURN(content.outcome,

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "format/npy.h"
 #include "profiles/msprobe/merge.h"
 #include "temporary_folder.h"
 
@@ -166,7 +167,8 @@ TEST_F(MsprobeRun, SaysHowManyMatchedAndHow) {
       << log_;
   EXPECT_NE(log_.find("0 of 4 bench rows have no partner"), std::string::npos) << log_;
   EXPECT_EQ(outcome->status, 0);
-  EXPECT_NE(ResultText("summary.json").find("\"coverage_percent\": 66.67"), std::string::npos);
+  EXPECT_NE(ResultText("compare_result_20260101000000_summary.json").find("\"coverage_percent\": 66.67"),
+            std::string::npos);
 }
 
 TEST_F(MsprobeRun, CannotJudgeWithoutASinglePair) {
@@ -201,7 +203,8 @@ TEST_F(MsprobeRun, IsNotSureAboutADumpThatEndsInTheMiddle) {
   ASSERT_TRUE(outcome) << log_;
   EXPECT_EQ(outcome->status, 2);
   EXPECT_NE(outcome->text.find("ends in the middle"), std::string::npos);
-  EXPECT_NE(ResultText("summary.json").find("\"torn\": true"), std::string::npos);
+  EXPECT_NE(ResultText("compare_result_20260101000000_summary.json").find("\"torn\": true"),
+            std::string::npos);
   settings_.as_msprobe = true;  // as msprobe
   EXPECT_FALSE(Run());
   EXPECT_NE(log_.find("load json file \"dump.json\" failed."), std::string::npos) << log_;
@@ -255,6 +258,44 @@ TEST_F(MsprobeRun, StopsWhenAsked) {
   EXPECT_EQ(outcome.error().code, ErrorCode::kCancelled);
   for (const auto& entry : fs::directory_iterator(settings_.output_path))
     ADD_FAILURE() << "left behind: " << entry.path();
+}
+
+TEST_F(MsprobeRun, AFullDiskEndsTheMeasuring) {
+  constexpr int kRecords = 5'000;  // with their long names several times what is buffered
+  const auto name = [](int i) { return std::string(200, 'N') + "." + std::to_string(i) + ".forward"; };
+  std::string data;
+  for (int i = 0; i < kRecords; ++i) {
+    data += (i == 0 ? "\"" : ",\"") + name(i) +
+            R"(":{"input_args":[{"type":"torch.Tensor","dtype":"torch.float32","shape":[1],"data_name":")" +
+            name(i) + R"(.input.0.npy"}]})";
+  }
+  const float value = 1;
+  ASSERT_TRUE(WriteNpy(folder_.path() / "t.npy", BorrowTensor(Dtype::kF32, {1}, &value)));
+  for (const char* side : {"npu", "bench"}) {
+    const fs::path folder = folder_.path() / side, tensors = folder / "dump_tensor_data";
+    fs::create_directories(tensors);
+    std::ofstream(folder / "dump.json") << R"({"task":"tensor","level":"L1","data":{)" << data << "}}";
+    for (int i = 0; i < kRecords; ++i)
+      fs::create_hard_link(folder_.path() / "t.npy", tensors / (name(i) + ".input.0.npy"));
+  }
+  settings_.npu_path = folder_.path() / "npu" / "dump.json";
+  settings_.bench_path = folder_.path() / "bench" / "dump.json";
+  settings_.output_path.clear();
+  settings_.outputs = {{"/dev/full", ReportFormat::kCsv}};
+  std::uint64_t num_measured = 0;
+  settings_.hooks.on_progress = [&](const CompareProgress& done) { num_measured = done.items_done; };
+  const auto outcome = Run();
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().Message().find("No space left"), std::string::npos);
+  EXPECT_LT(num_measured, std::uint64_t{kRecords}) << "measured to the end though nothing can be written";
+
+  settings_.outputs.clear();
+  settings_.output_path = folder_.path() / "out";
+  settings_.diff_analyze = true;
+  fs::create_directories(settings_.output_path);
+  fs::create_symlink("/dev/full", settings_.output_path / "compare_result_20260101000000.json");
+  ASSERT_FALSE(Run());
+  EXPECT_NE(log_.find("No space left"), std::string::npos) << "ends without a word";
 }
 
 TEST_F(MsprobeRun, AFileInTheWayOfTheOutputFolderIsTold) {
