@@ -181,8 +181,9 @@ class Inspection {
   void Open() {
     for (const std::string& path : args_->paths) {
       Result<Dump> dump = Dump::Open(path, {args_->speed.num_threads});
-      if (!dump) {
-        Complain(dump.error());
+      const bool is_empty = dump && dump->tensors().empty();
+      if (!dump || is_empty) {
+        Complain(is_empty ? Error{ErrorCode::kNotADump, path, ""} : dump.error());
         ++num_missing_;
       } else {
         dumps_.push_back(*std::move(dump));

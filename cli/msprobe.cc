@@ -209,6 +209,8 @@ class MsprobeCommand {
   std::unique_ptr<Logger> logger_;
 };
 
+bool IsCommand(std::string_view word) { return word == "compare" || word == "merge_result"; }
+
 ExitCode RunCommand(const Args& words, bool classic, bool as_msprobe) {
   const std::string& command = words[0];
   const Args args(words.begin() + 1, words.end());
@@ -244,7 +246,8 @@ bool IsMsprobeCompare(const Args& args) {
 
 ExitCode RunMsprobe(const Args& words, bool as_msprobe) {
   constexpr std::size_t kFewestWords = 3;
-  if (words.size() < kFewestWords) {
+  const bool asks_for_help = words.empty() || words[0] == "-h" || words[0] == "--help";
+  if (asks_for_help || (words.size() < kFewestWords && (IsMsprobeLine(words) || IsCommand(words[0])))) {
     Say(stdout, HelpMsprobeCompare() + '\n' + HelpMergeResult());
     return ExitCode::kSame;
   }

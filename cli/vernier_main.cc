@@ -1,5 +1,6 @@
 #include <signal.h>
 
+#include <cstdlib>
 #include <exception>
 
 #include "cli/build_info.h"
@@ -7,6 +8,8 @@
 #include "cli/main.h"
 #include "cli/msprobe.h"
 #include "cli/screen.h"
+#include "core/text.h"
+#include "vernier/measure.h"
 
 namespace vernier {
 namespace {
@@ -39,12 +42,22 @@ class IgnorePipeSignal {
   void (*before_)(int);
 };
 
+// A name that is mistyped would silently test the wrong loops.
+Result<Done> CheckForcedTarget() {
+  const char* forced = std::getenv("VERNIER_TARGET");
+  if (forced != nullptr) VN_RETURN_IF_ERROR(Choose("VERNIER_TARGET", forced, TargetNames()));
+  return Done{};
+}
+
 }  // namespace
 
 int VernierMain(int argc, char** argv) {
+  if (argv == nullptr) argc = 0;
   const IgnorePipeSignal ignore_pipe_signal;
   ExitCode code = ExitCode::kCannotTell;
   try {
+    if (const Result<Done> target = CheckForcedTarget(); !target)
+      return static_cast<int>(Complain(target.error()));
     code = Dispatch(argc > 0 ? argv[0] : "", argc > 1 ? Args(argv + 1, argv + argc) : Args());
   } catch (const std::bad_alloc&) {
     code = Complain("not enough memory");

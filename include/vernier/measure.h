@@ -202,8 +202,8 @@ using StatsSink = std::function<void(std::size_t index, const Result<TensorStats
 void MeasureTensors(std::size_t num_tensors, const LoadTensor& load, const StatsOptions& options,
                     const StatsSink& sink, const BatchHooks& hooks = {});
 
-// The instruction set in use, e.g. "AVX3"; VERNIER_TARGET in the environment forces one ("PLAIN" is the
-// plain loop).
+// The instruction set in use, e.g. "AVX3"; VERNIER_TARGET in the environment forces one ("PLAIN" is the plain
+// loop). Another name is ignored here; the command refuses it.
 std::string_view ActiveTargetName();
 // Those that can be forced on this machine, best first.
 std::vector<std::string_view> TargetNames();

@@ -76,10 +76,10 @@ using Rendered = std::vector<RenderedPiece>;
 // made in order, one at a time. The files appear under their names only when Finish() succeeds; before that
 // they have temporary names, which are removed when the writer is destroyed unfinished.
 //
-//         number             infinity, NaN   truth value  nothing  text
-//   csv   Python's repr      inf, -inf, nan  True         empty    SpreadsheetSafe, quoted where it must be
-//   json  the same           "inf" …         true         null     escaped
-//   xlsx  a number, 16 digits  text inf …    boolean      empty    never a formula; cut at 32 767
+//         number               infinity, NaN    truth value  nothing  text
+//   csv   Python's repr        inf, -inf, nan   True         empty    SpreadsheetSafe, quoted where it must
+//   be json  Python's repr        "inf", "nan", …  true         null     escaped xlsx  a number, 16 digits
+//   text inf, …      boolean      empty    never a formula; cut at 32 767
 //
 // Text that is not UTF-8 shows its broken bytes as \xff everywhere.
 class ReportWriter {
@@ -100,8 +100,8 @@ class ReportWriter {
   std::vector<std::filesystem::path> paths_;
 };
 
-// Text as it may stand in a spreadsheet cell: what would be read as a formula (a leading = + - @, tab or
-// return, unless it is a number) gets an apostrophe in front.
+// Text as it may stand in a spreadsheet cell: what would be read as a formula (a leading = + - @, blanks and
+// invisible characters before it or not, a tab or return, unless it is a number) gets an apostrophe in front.
 std::string SpreadsheetSafe(std::string_view text);
 
 // A row as a JSON object: {"column": value, …}. `indent` > 0: each member on its own line with that many

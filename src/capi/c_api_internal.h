@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <stop_token>
 #include <string>
@@ -43,6 +44,13 @@ VnStatus Guarded(Fn&& fn) noexcept {
 }
 
 Error BadArgument(std::string where, std::string detail);
+
+// Fails for the first of the arguments that is NULL.
+struct NamedPointer {
+  const char* name;
+  const void* pointer;
+};
+Result<Done> CheckNotNull(std::initializer_list<NamedPointer> arguments);
 
 // The caller's options with defaults for what an older caller does not know.
 VnOptions Complete(const VnOptions* options);

@@ -79,7 +79,7 @@ using namespace vernier;  // NOLINT: the functions below are C
 
 VnStatus VnCompareRecordings(const char* request_json, const VnCompareHooks* hooks, VnOutcome** outcome) {
   return Guarded([&]() -> Result<Done> {
-    if (request_json == nullptr || outcome == nullptr) return BadArgument("request", "is NULL");
+    VN_RETURN_IF_ERROR(CheckNotNull({{"request", request_json}, {"outcome", outcome}}));
     VN_ASSIGN_OR_RETURN(const CompareRequest request, CompareRequestFromJson(request_json));
     auto found = std::make_unique<VnOutcome>();
     RowKeeper keeper(found->rows);

@@ -15,7 +15,7 @@ namespace vernier {
 namespace {
 
 Result<Done> CheckIndex(const VnDump* dump, size_t index) {
-  if (dump == nullptr) return BadArgument("dump", "is NULL");
+  VN_RETURN_IF_ERROR(CheckNotNull({{"dump", dump}}));
   if (index < dump->dump.tensors().size()) return Done{};
   return BadArgument("index", std::to_string(index) + " of " + std::to_string(dump->dump.tensors().size()));
 }
@@ -33,7 +33,7 @@ using namespace vernier;  // NOLINT: the functions below are C
 
 VnStatus VnOpenDump(const char* path, const VnOptions* options, VnDump** dump) {
   return Guarded([&]() -> Result<Done> {
-    if (path == nullptr || dump == nullptr) return BadArgument("path", "is NULL");
+    VN_RETURN_IF_ERROR(CheckNotNull({{"path", path}, {"dump", dump}}));
     VN_ASSIGN_OR_RETURN(Dump opened, Dump::Open(path, ReadOptions{Complete(options).num_threads}));
     std::vector<std::string> damage = DamageMessages(opened);
     *dump = new VnDump{std::move(opened), std::move(damage)};
@@ -41,11 +41,12 @@ VnStatus VnOpenDump(const char* path, const VnOptions* options, VnDump** dump) {
   });
 }
 
-size_t VnDumpCount(const VnDump* dump) { return dump->dump.tensors().size(); }
+size_t VnDumpCount(const VnDump* dump) { return dump != nullptr ? dump->dump.tensors().size() : 0; }
 
 VnStatus VnDumpInfo(const VnDump* dump, size_t index, VnTensorInfo* out) {
   return Guarded([&]() -> Result<Done> {
     VN_RETURN_IF_ERROR(CheckIndex(dump, index));
+    VN_RETURN_IF_ERROR(CheckNotNull({{"info", out}}));
     const TensorInfo& info = dump->dump.tensors()[index];
     const std::string& damage = dump->damage[index];
     *out = {info.name.c_str(),
@@ -65,6 +66,7 @@ void VnCloseDump(VnDump* dump) { delete dump; }
 VnStatus VnDumpLoad(const VnDump* dump, size_t index, VnLoaded** loaded) {
   return Guarded([&]() -> Result<Done> {
     VN_RETURN_IF_ERROR(CheckIndex(dump, index));
+    VN_RETURN_IF_ERROR(CheckNotNull({{"loaded", loaded}}));
     VN_ASSIGN_OR_RETURN(TensorView view, dump->dump.Load(index));
     *loaded = new VnLoaded{std::move(view)};
     return Done{};
@@ -73,7 +75,7 @@ VnStatus VnDumpLoad(const VnDump* dump, size_t index, VnLoaded** loaded) {
 
 VnStatus VnLoadedTensor(const VnLoaded* loaded, VnTensor* tensor) {
   return Guarded([&]() -> Result<Done> {
-    if (loaded == nullptr || tensor == nullptr) return BadArgument("loaded", "is NULL");
+    VN_RETURN_IF_ERROR(CheckNotNull({{"loaded", loaded}, {"tensor", tensor}}));
     const TensorView& view = loaded->view;
     *tensor = {view.data, Name(view.dtype).data(), static_cast<int32_t>(view.shape.size()), view.shape.data(),
                nullptr};

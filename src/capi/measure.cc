@@ -112,6 +112,7 @@ using namespace vernier;  // NOLINT: the functions below are C
 
 VnStatus VnStats(const VnTensor* tensor, const VnOptions* options, VnTable** row) {
   return Guarded([&]() -> Result<Done> {
+    VN_RETURN_IF_ERROR(CheckNotNull({{"row", row}}));
     const VnOptions complete = Complete(options);
     VN_ASSIGN_OR_RETURN(const TensorView view, ViewOf(tensor, "tensor"));
     const StatsOptions how{complete.crc32 != 0, complete.num_threads};
@@ -126,6 +127,7 @@ VnStatus VnStats(const VnTensor* tensor, const VnOptions* options, VnTable** row
 
 VnStatus VnPair(const VnTensor* target, const VnTensor* golden, const VnOptions* options, VnTable** row) {
   return Guarded([&]() -> Result<Done> {
+    VN_RETURN_IF_ERROR(CheckNotNull({{"row", row}}));
     VN_ASSIGN_OR_RETURN(TensorView target_view, ViewOf(target, "target"));
     VN_ASSIGN_OR_RETURN(TensorView golden_view, ViewOf(golden, "golden"));
     if (target_view.shape != golden_view.shape) {

@@ -37,6 +37,13 @@ Error BadArgument(std::string where, std::string detail) {
   return Error{ErrorCode::kBadArgument, std::move(where), std::move(detail)};
 }
 
+Result<Done> CheckNotNull(std::initializer_list<NamedPointer> arguments) {
+  for (const NamedPointer& argument : arguments) {
+    if (argument.pointer == nullptr) return BadArgument(argument.name, "is NULL");
+  }
+  return Done{};
+}
+
 VnOptions Complete(const VnOptions* options) {
   VnOptions complete;
   VnInitOptions(&complete);
@@ -59,7 +66,7 @@ const VnError* VnLastError(void) { return &OfThisThread().view; }
 
 VnStatus VnNewCancel(VnCancel** cancel) {
   return Guarded([&]() -> Result<Done> {
-    if (cancel == nullptr) return BadArgument("cancel", "is NULL");
+    VN_RETURN_IF_ERROR(CheckNotNull({{"cancel", cancel}}));
     *cancel = new VnCancel;
     return Done{};
   });
@@ -70,6 +77,7 @@ void VnRequestCancel(VnCancel* cancel) {
 void VnCloseCancel(VnCancel* cancel) { delete cancel; }
 
 void VnInitOptions(VnOptions* options) {
+  if (options == nullptr) return;
   *options = VnOptions{};
   options->struct_bytes = sizeof *options;
   options->rtol = options->atol = -1;

@@ -30,14 +30,15 @@ VnCell ToVnCell(const Cell& cell) {
 
 using namespace vernier;  // NOLINT: the functions below are C
 
-size_t VnTableNumRows(const VnTable* table) { return table->rows.size(); }
-size_t VnTableNumColumns(const VnTable* table) { return table->columns.size(); }
+size_t VnTableNumRows(const VnTable* table) { return table != nullptr ? table->rows.size() : 0; }
+size_t VnTableNumColumns(const VnTable* table) { return table != nullptr ? table->columns.size() : 0; }
 const char* VnTableColumn(const VnTable* table, size_t column) {
-  return column < table->columns.size() ? table->columns[column].c_str() : nullptr;
+  return column < VnTableNumColumns(table) ? table->columns[column].c_str() : nullptr;
 }
 
 VnStatus VnTableRow(const VnTable* table, size_t row, VnCell* cells, size_t num_cells) {
   return Guarded([&]() -> Result<Done> {
+    VN_RETURN_IF_ERROR(CheckNotNull({{"table", table}, {"cells", cells}}));
     if (row >= table->rows.size()) return BadArgument("row", std::to_string(row) + " is not in the table");
     if (num_cells < table->columns.size()) return BadArgument("cells", "has no room for every column");
     const auto values = table->rows[row].cells();

@@ -15,7 +15,7 @@ Result<Done> WritePtFile(const std::filesystem::path& path, const TensorView& te
 
 VnStatus WriteOne(Writer writer, const char* path, const VnTensor* tensor) {
   return Guarded([&]() -> Result<Done> {
-    if (path == nullptr) return BadArgument("path", "is NULL");
+    VN_RETURN_IF_ERROR(CheckNotNull({{"path", path}}));
     VN_ASSIGN_OR_RETURN(const TensorView view, ViewOf(tensor, "tensor"));
     return writer(path, view);
   });
@@ -32,9 +32,11 @@ VnStatus VnWritePt(const char* path, const VnTensor* tensor) { return WriteOne(W
 VnStatus VnWriteSafetensors(const char* path, const char* const* names, const VnTensor* tensors,
                             size_t num_tensors) {
   return Guarded([&]() -> Result<Done> {
-    if (path == nullptr) return BadArgument("path", "is NULL");
+    VN_RETURN_IF_ERROR(CheckNotNull({{"path", path}}));
+    if (num_tensors > 0) VN_RETURN_IF_ERROR(CheckNotNull({{"names", names}, {"tensors", tensors}}));
     std::vector<NamedTensor> named;
     for (size_t i = 0; i < num_tensors; ++i) {
+      VN_RETURN_IF_ERROR(CheckNotNull({{"a name", names[i]}}));
       VN_ASSIGN_OR_RETURN(TensorView view, ViewOf(&tensors[i], names[i]));
       named.push_back({names[i], std::move(view)});
     }

@@ -168,8 +168,9 @@ FileRef MappedFile::FromBytes(std::vector<std::byte> bytes, std::string name, st
 
 MappedFile::~MappedFile() {
   if (fault_slot_ < 0) return;
-  munmap(const_cast<std::byte*>(data_), size_);
+  // The slot first: once unmapped, the addresses may be those of another thread's mapping.
   fault_slots[fault_slot_].begin.store(0, std::memory_order_release);
+  munmap(const_cast<std::byte*>(data_), size_);
 }
 
 bool MappedFile::changed() const {

@@ -30,12 +30,23 @@ unsigned char ByteAt(std::string_view text, std::size_t i) { return static_cast<
 
 bool IsPlain(char c) { return c >= 0x20 && c < 0x7f; }
 
-// C0, DEL, C1 (which terminals obey too) and the line and paragraph separators.
+// What changes the direction of writing, so that a terminal shows a text in another order than it has.
+constexpr std::string_view kDirections[] = {"\u061c", "\u200e", "\u200f", "\u202a", "\u202b", "\u202c",
+                                            "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
+constexpr std::string_view kOtherInvisible[] = {" ",      "\t",     "\r",     "\n",     "\u00a0", "\u200b",
+                                                "\u200c", "\u200d", "\u2060", "\u3000", "\ufeff"};
+
+template <class Table>
+bool IsOneOf(std::string_view character, const Table& table) {
+  return std::find(std::begin(table), std::end(table), character) != std::end(table);
+}
+
+// C0, DEL, C1 (which terminals obey too), the line and paragraph separators, and directions.
 bool IsControl(std::string_view character) {
   const unsigned char first = ByteAt(character, 0);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;
-  if (character.size() == 2) return first == 0xc2 && ByteAt(character, 1) < 0xa0;
-  return character == "\u2028" || character == "\u2029";
+  if (character.size() == 2 && first == 0xc2) return ByteAt(character, 1) < 0xa0;
+  return character == "\u2028" || character == "\u2029" || IsOneOf(character, kDirections);
 }
 
 // Optimal string alignment: insertions, deletions, substitutions, and swaps of neighbours.
@@ -121,6 +132,15 @@ bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
 std::string Printable(std::string_view text) {
   if (std::all_of(text.begin(), text.end(), IsPlain)) return std::string(text);
   return Escaped(text, IsControl);
+}
+
+std::string_view WithoutInvisibleStart(std::string_view text) {
+  for (std::size_t length = Utf8Length(text); length != 0; length = Utf8Length(text)) {
+    const std::string_view head = text.substr(0, length);
+    if (!IsOneOf(head, kOtherInvisible) && !IsOneOf(head, kDirections)) break;
+    text.remove_prefix(length);
+  }
+  return text;
 }
 
 std::string ValidUtf8(std::string_view text) {

@@ -21,6 +21,8 @@ std::size_t Utf8Length(std::string_view text);
 void AppendUtf8(std::uint32_t code, std::string& out);
 // \n, \r and \t by their letters, other bytes as \x1b.
 void AppendEscapedBytes(std::string_view bytes, std::string& out);
+// Behind blanks and characters that take no room or turn the direction of writing.
+std::string_view WithoutInvisibleStart(std::string_view text);
 // Compares two texts, taking ASCII letters of either case for the same.
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 // The shortest decimal text that reads back as the same double; "nan", "inf", "-inf".

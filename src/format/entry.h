@@ -14,6 +14,13 @@
 
 namespace vernier {
 
+// Checksums are not looked at in fuzzers, which could not get past them.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+inline constexpr bool kFuzzing = true;
+#else
+inline constexpr bool kFuzzing = false;
+#endif
+
 using Bytes = std::vector<std::byte>;
 using ByteSpan = std::span<const std::byte>;
 

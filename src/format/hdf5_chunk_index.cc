@@ -199,20 +199,31 @@ class IndexReader {
                         num_elements = header.Length();
     const std::uint64_t block_address = header.Address();
     if (!header.ok() || !IsElementSize(element_bytes) || page_bits > 32) return Bad("a damaged fixed array");
+    if (!header.Checksum()) return Bad(kHdf5WrongChecksum);
     if (block_address == kHdf5Undefined) return Done{};
     Hdf5Cursor block = file_.From(block_address);
     block.Signature("FADB");
     block.Skip(2 + file_.offset_bytes());
     if (!block.ok() || num_elements > block.left() / element_bytes) return Bad("a damaged fixed array");
     const std::uint64_t page_elements = std::uint64_t{1} << page_bits;
-    if (num_elements <= page_elements) return AddElements(block, 0, num_elements, element_bytes);
+    if (num_elements <= page_elements) {
+      VN_RETURN_IF_ERROR(CheckUpTo(block, num_elements * element_bytes));
+      return AddElements(block, 0, num_elements, element_bytes);
+    }
     const std::uint64_t num_pages = (num_elements + page_elements - 1) / page_elements;
     const ByteSpan initialized = block.Take((num_pages + 7) / 8);
-    block.Skip(kChecksumBytes);
+    if (!block.Checksum()) return Bad(kHdf5WrongChecksum);
     return AddPages(block, 0, num_elements, page_elements, element_bytes, initialized, 0);
   }
 
   static constexpr std::uint64_t kChecksumBytes = 4;
+
+  // A block whose checksum follows `num_bytes` behind where its reader is.
+  Result<Done> CheckUpTo(Hdf5Cursor block, std::uint64_t num_bytes, std::size_t from = 0) const {
+    block.Skip(num_bytes);
+    if (!block.Checksum(from)) return Bad(kHdf5WrongChecksum);
+    return Done{};
+  }
 
   // Pages that no chunk was ever put into are there, but hold nothing. Their bits are counted from the
   // highest.
@@ -223,6 +234,7 @@ class IndexReader {
       const std::uint64_t count = std::min(page_elements, num_elements - begin), bit = first_bit + page;
       if (bit / 8 >= initialized.size()) return Bad("a damaged array of pages");
       if (std::to_integer<unsigned>(initialized[bit / 8]) >> (7 - bit % 8) & 1) {
+        VN_RETURN_IF_ERROR(CheckUpTo(cursor, count * element_bytes, cursor.at()));
         VN_RETURN_IF_ERROR(AddElements(cursor, first_number + begin, count, element_bytes));
       } else {
         cursor.Skip(count * element_bytes);
@@ -242,6 +254,15 @@ class IndexReader {
     std::uint64_t BlocksIn(std::uint64_t super) const { return std::uint64_t{1} << super / 2; }
     std::uint64_t ElementsIn(std::uint64_t super) const { return min_block_elements << (super + 1) / 2; }
     std::uint64_t PageElements() const { return std::uint64_t{1} << page_bits; }
+    std::uint64_t LogMinElements() const {
+      return static_cast<std::uint64_t>(std::countr_zero(min_block_elements));
+    }
+    std::uint64_t NumSuper() const { return 1 + max_bits - LogMinElements(); }
+    // Super blocks whose data blocks are listed in the index block itself.
+    std::uint64_t NumDirect() const { return 2 * static_cast<std::uint64_t>(std::countr_zero(min_pointers)); }
+    std::uint64_t NumIndexAddresses() const {
+      return 2 * (min_pointers - 1) + (NumSuper() > NumDirect() ? NumSuper() - NumDirect() : 0);
+    }
   };
 
   Result<Done> ReadExtensibleArray() {
@@ -260,13 +281,16 @@ class IndexReader {
         array.page_bits > 32 || array.num_used > file_.num_bytes()) {
       return Bad("a damaged extensible array");
     }
+    if (!header.Checksum()) return Bad(kHdf5WrongChecksum);
     if (index_address == kHdf5Undefined) return Done{};
     array.offset_bytes = static_cast<unsigned>((array.max_bits + 7) / 8);
 
     Hdf5Cursor index = file_.From(index_address);
     index.Signature("EAIB");
     index.Skip(2 + file_.offset_bytes());
-    if (!index.ok()) return Bad("a damaged extensible array");
+    if (!index.ok() || array.max_bits < array.LogMinElements()) return Bad("a damaged extensible array");
+    VN_RETURN_IF_ERROR(CheckUpTo(index, array.num_index_elements * array.element_bytes +
+                                            array.NumIndexAddresses() * file_.offset_bytes()));
     VN_RETURN_IF_ERROR(
         AddElements(index, 0, std::min(array.num_used, array.num_index_elements), array.element_bytes));
     if (array.num_used <= array.num_index_elements) return Done{};
@@ -276,13 +300,9 @@ class IndexReader {
   // The data blocks of the first super blocks are listed in the index block itself; from some size on, it
   // lists super blocks instead.
   Result<Done> ReadSuperBlocks(const ExtensibleArray& array, Hdf5Cursor& index) {
-    const auto log_min_elements = static_cast<std::uint64_t>(std::countr_zero(array.min_block_elements));
-    if (array.max_bits < log_min_elements) return Bad("a damaged extensible array");
-    const std::uint64_t num_super = 1 + array.max_bits - log_min_elements;
-    const std::uint64_t num_direct = 2 * static_cast<std::uint64_t>(std::countr_zero(array.min_pointers));
     std::uint64_t number = array.num_index_elements;
-    for (std::uint64_t super = 0; super < num_super && number < array.num_used; ++super) {
-      if (super < num_direct) {
+    for (std::uint64_t super = 0; super < array.NumSuper() && number < array.num_used; ++super) {
+      if (super < array.NumDirect()) {
         VN_RETURN_IF_ERROR(ReadDataBlocks(array, super, index, {}, number));
         continue;
       }
@@ -302,6 +322,7 @@ class IndexReader {
         initialized = block.Take(array.BlocksIn(super) * ((num_pages + 7) / 8));
       }
       if (!block.ok()) return Bad("a damaged super block");
+      VN_RETURN_IF_ERROR(CheckUpTo(block, array.BlocksIn(super) * file_.offset_bytes()));
       VN_RETURN_IF_ERROR(ReadDataBlocks(array, super, block, initialized, number));
     }
     return Done{};
@@ -321,11 +342,12 @@ class IndexReader {
       block.Skip(2 + file_.offset_bytes() + array.offset_bytes);
       if (!block.ok()) return Bad("a damaged data block");
       if (num_elements <= array.PageElements()) {
+        VN_RETURN_IF_ERROR(CheckUpTo(block, num_elements * array.element_bytes));
         VN_RETURN_IF_ERROR(
             AddElements(block, number, std::min(num_elements, array.num_used - number), array.element_bytes));
         continue;
       }
-      block.Skip(kChecksumBytes);
+      if (!block.Checksum()) return Bad(kHdf5WrongChecksum);
       const std::uint64_t bits_per_block = (num_elements / array.PageElements() + 7) / 8 * 8;
       VN_RETURN_IF_ERROR(AddPages(block, number, num_elements, array.PageElements(), array.element_bytes,
                                   initialized, i * bits_per_block));

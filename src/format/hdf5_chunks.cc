@@ -76,6 +76,31 @@ void Unshuffle(std::size_t item_bytes, Bytes& bytes) {
   bytes = std::move(out);
 }
 
+// Sums of 16-bit words, high byte first, and of these sums, both modulo 2^16 - 1.
+std::uint32_t Fletcher32(ByteSpan bytes) {
+  constexpr std::uint32_t kModulus = 0xffff;
+  const auto byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
+  std::uint64_t sum = 0, sum_of_sums = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += 2) {
+    sum += byte(i) << 8 | (i + 1 < bytes.size() ? byte(i + 1) : 0);
+    sum_of_sums += sum;
+    if (i % 4096 == 0) sum %= kModulus, sum_of_sums %= kModulus;
+  }
+  // The library folds the carry in, which gives 2^16 - 1 where the remainder is 0 and the sum is not.
+  const auto folded = [](std::uint64_t value, bool is_zero) {
+    const auto rest = static_cast<std::uint32_t>(value % kModulus);
+    return rest == 0 && !is_zero ? kModulus : rest;
+  };
+  const bool all_zero = std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{}; });
+  return folded(sum_of_sums, all_zero) << 16 | folded(sum, all_zero);
+}
+
+// Old versions of the library exchanged the two bytes of each half; both are in use.
+bool IsFletcher32(std::uint32_t stored, ByteSpan bytes) {
+  const std::uint32_t sum = Fletcher32(bytes);
+  return stored == sum || stored == ((sum & 0x00ff00ff) << 8 | (sum >> 8 & 0x00ff00ff));
+}
+
 // The bytes of a chunk with its filters undone, last one first.
 Result<Bytes> Decode(const Hdf5Chunks& chunks, const Hdf5Chunk& chunk, ByteSpan stored) {
   Bytes bytes(stored.begin(), stored.end());
@@ -88,9 +113,11 @@ Result<Bytes> Decode(const Hdf5Chunks& chunks, const Hdf5Chunk& chunk, ByteSpan 
     const Hdf5Filter& filter = chunks.filters[i];
     if (!applied(i)) continue;
     if (filter.id == kFletcher32) {
-      // Left unchecked: two ways to compute it are in use.
       if (bytes.size() < kChecksumBytes) return Damaged("its checksum is missing");
+      std::uint32_t stored_sum = 0;
+      std::memcpy(&stored_sum, bytes.data() + bytes.size() - kChecksumBytes, kChecksumBytes);
       bytes.resize(bytes.size() - kChecksumBytes);
+      if (!kFuzzing && !IsFletcher32(stored_sum, bytes)) return Damaged(kHdf5WrongChecksum);
       checksum_bytes -= kChecksumBytes;
     } else if (filter.id == kShuffle) {
       Unshuffle(filter.parameters.empty() ? 1 : filter.parameters[0], bytes);

@@ -1,6 +1,7 @@
 // Groups: old ones (B-tree of symbol table nodes), new ones (link messages, or links in a fractal heap).
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "format/hdf5_internal.h"
@@ -114,7 +115,7 @@ class FractalHeap {
     cursor.Skip(1);
     heap.id_bytes_ = cursor.Number(2);
     const std::uint64_t filter_bytes = cursor.Number(2);
-    cursor.Skip(1);
+    heap.has_checksums_ = (cursor.Number(1) & 0x02) != 0;
     const std::uint64_t max_object_bytes = cursor.Number(4);
     cursor.Skip(file.length_bytes() + file.offset_bytes());  // huge objects
     cursor.Skip(file.length_bytes() + file.offset_bytes());  // free space
@@ -133,6 +134,7 @@ class FractalHeap {
       return Hdf5Error("fractal heap", address, "damaged");
     }
     if (filter_bytes != 0) return Error{ErrorCode::kUnsupported, "hdf5 fractal heap", "filtered"};
+    if (!cursor.Checksum()) return Hdf5Error("fractal heap", address, kHdf5WrongChecksum);
     heap.heap_offset_bytes_ = static_cast<unsigned>((heap_bits + 7) / 8);
     const auto block_offset_bytes = static_cast<unsigned>((std::countr_zero(heap.max_direct_bytes_) + 7) / 8);
     heap.object_length_bytes_ = std::min(block_offset_bytes, BytesFor(max_object_bytes));
@@ -144,7 +146,7 @@ class FractalHeap {
 
   std::uint64_t id_bytes() const { return id_bytes_; }
 
-  Result<ByteSpan> Object(ByteSpan id) const {
+  Result<ByteSpan> Object(ByteSpan id) {
     Hdf5Cursor cursor = file_->In(id);
     const std::uint64_t kind = cursor.Number(1) >> 4 & 3;
     if (kind != 0)
@@ -152,12 +154,17 @@ class FractalHeap {
     const std::uint64_t offset = cursor.Number(heap_offset_bytes_),
                         num_bytes = cursor.Number(object_length_bytes_);
     if (!cursor.ok()) return Hdf5Error("fractal heap", root_address_, "an object id is too short");
-    const auto [address, inside] = Locate(offset);
-    const auto object = address == kHdf5Undefined ? std::nullopt : file_->Bytes(address, inside + num_bytes);
-    if (!object || !file_->From(address).Signature("FHDB")) {
+    const Place place = Locate(offset);
+    const auto block = place.block_address == kHdf5Undefined
+                           ? std::nullopt
+                           : file_->Bytes(place.block_address, place.block_bytes);
+    if (!block || !file_->In(*block).Signature("FHDB") || place.offset_in_block > block->size() ||
+        num_bytes > block->size() - place.offset_in_block) {
       return Hdf5Error("fractal heap", root_address_, "an object lies outside of its blocks");
     }
-    return object->subspan(inside);
+    if (!IsIntact(place.block_address, *block))
+      return Hdf5Error("fractal heap block", place.block_address, kHdf5WrongChecksum);
+    return block->subspan(place.offset_in_block, num_bytes);
   }
 
  private:
@@ -166,16 +173,33 @@ class FractalHeap {
   explicit FractalHeap(const Hdf5File& file) : file_(&file) {}
 
   struct Place {
-    std::uint64_t block_address = kHdf5Undefined, offset_in_block = 0;
+    std::uint64_t block_address = kHdf5Undefined, block_bytes = 0, offset_in_block = 0;
   };
+
+  // A direct block's checksum lies in its prefix, and counts as zero in itself.
+  bool IsIntact(std::uint64_t address, ByteSpan block) {
+    if (!has_checksums_ || intact_.contains(address)) return true;
+    const std::size_t checksum_at = 4 + 1 + file_->offset_bytes() + heap_offset_bytes_;
+    Hdf5Cursor cursor = file_->In(block);
+    cursor.Skip(checksum_at);
+    const std::uint64_t stored = cursor.Number(4);
+    Bytes copy(block.begin(), block.end());
+    if (!cursor.ok()) return false;
+    std::fill_n(copy.begin() + static_cast<std::ptrdiff_t>(checksum_at), 4, std::byte{});
+    if (!kFuzzing && Hdf5Checksum(copy) != stored) return false;
+    intact_.insert(address);
+    return true;
+  }
 
   std::uint64_t RowBlockBytes(std::uint64_t row) const {
     return row < 2 ? first_block_bytes_ : first_block_bytes_ << std::min<std::uint64_t>(row - 1, 62);
   }
 
   // Walks from the root down; each step goes to a block that holds a smaller part of the heap.
-  Place Locate(std::uint64_t offset) const {
-    if (num_root_rows_ == 0) return offset < first_block_bytes_ ? Place{root_address_, offset} : Place{};
+  Place Locate(std::uint64_t offset) {
+    if (num_root_rows_ == 0) {
+      return offset < first_block_bytes_ ? Place{root_address_, first_block_bytes_, offset} : Place{};
+    }
     std::uint64_t block = root_address_, num_rows = num_root_rows_;
     for (int depth = 0; depth < 64; ++depth) {
       std::uint64_t row = 0, row_begin = 0, row_bytes = 0;
@@ -185,10 +209,10 @@ class FractalHeap {
       }
       if (row == num_rows) return {};
       const std::uint64_t block_bytes = RowBlockBytes(row), column = (offset - row_begin) / block_bytes;
-      const std::uint64_t child = ChildAddress(block, row * width_ + column);
+      const std::uint64_t child = ChildAddress(block, row * width_ + column, num_rows * width_);
       const std::uint64_t inside = offset - row_begin - column * block_bytes;
       if (child == kHdf5Undefined) return {};
-      if (row < num_direct_rows_) return {child, inside};
+      if (row < num_direct_rows_) return {child, block_bytes, inside};
       block = child;
       offset = inside;
       // An indirect block covers as many rows as make up its size.
@@ -200,10 +224,14 @@ class FractalHeap {
     return {};
   }
 
-  std::uint64_t ChildAddress(std::uint64_t block, std::uint64_t index) const {
+  std::uint64_t ChildAddress(std::uint64_t block, std::uint64_t index, std::uint64_t num_children) {
     Hdf5Cursor cursor = file_->From(block);
     cursor.Signature("FHIB");
     cursor.Skip(1 + file_->offset_bytes() + heap_offset_bytes_);
+    Hdf5Cursor whole = cursor;
+    whole.Skip(num_children * file_->offset_bytes());
+    if (!intact_.contains(block) && !whole.Checksum()) return kHdf5Undefined;
+    intact_.insert(block);
     cursor.Skip(index * file_->offset_bytes());
     const std::uint64_t child = cursor.Address();
     return cursor.ok() ? child : kHdf5Undefined;
@@ -213,6 +241,8 @@ class FractalHeap {
   std::uint64_t id_bytes_ = 0, width_ = 0, first_block_bytes_ = 0, max_direct_bytes_ = 0, root_address_ = 0;
   std::uint64_t num_root_rows_ = 0, num_direct_rows_ = 0;
   unsigned heap_offset_bytes_ = 0, object_length_bytes_ = 0;
+  bool has_checksums_ = false;
+  std::set<std::uint64_t> intact_;  // addresses of blocks whose checksums were found right
 };
 
 // ---- version 2 B-trees
@@ -231,6 +261,8 @@ class TreeReader {
     cursor.Skip(2);
     const std::uint64_t root = cursor.Address();
     const std::uint64_t num_records = cursor.Number(2);
+    cursor.Length();  // records in the whole tree
+    if (cursor.ok() && !cursor.Checksum()) return Hdf5Error("B-tree", address, kHdf5WrongChecksum);
     if (!cursor.ok() || record_bytes_ == 0 || node_bytes_ < kNodeOverheadBytes + record_bytes_ ||
         depth > kMaxDepth) {
       return Hdf5Error("B-tree", address, "damaged");
@@ -272,6 +304,10 @@ class TreeReader {
     std::vector<ByteSpan> own;
     for (std::uint64_t i = 0; i < num_records && cursor.ok(); ++i) own.push_back(cursor.Take(record_bytes_));
     if (!cursor.ok()) return Hdf5Error("B-tree node", address, "damaged");
+    Hdf5Cursor whole = cursor;
+    if (level > 0)
+      whole.Skip((num_records + 1) * (file_.offset_bytes() + count_bytes_ + total_bytes_[level - 1]));
+    if (!whole.Checksum()) return Hdf5Error("B-tree node", address, kHdf5WrongChecksum);
     for (std::uint64_t i = 0; i <= num_records; ++i) {
       if (level > 0) {
         const std::uint64_t child = cursor.Address(), num_child_records = cursor.Number(count_bytes_);
@@ -295,7 +331,7 @@ class TreeReader {
 
 Result<Done> AddLinksInHeap(const Hdf5File& file, std::uint64_t heap_address, std::uint64_t tree_address,
                             std::vector<Hdf5Link>& links) {
-  VN_ASSIGN_OR_RETURN(const FractalHeap heap, FractalHeap::Open(file, heap_address));
+  VN_ASSIGN_OR_RETURN(FractalHeap heap, FractalHeap::Open(file, heap_address));
   VN_ASSIGN_OR_RETURN(const std::vector<ByteSpan> records, Hdf5TreeRecords(file, tree_address));
   constexpr std::size_t kHashBytes = 4;  // a record of the index by name: hash, heap id
   for (const ByteSpan record : records) {

@@ -40,6 +40,8 @@ class Hdf5Cursor {
   std::string_view TextUntilNul();
   // False, and ok() too, when the next four bytes are others.
   bool Signature(std::string_view signature);
+  // The same when the next four bytes are not the checksum of those from `from` up to here.
+  bool Checksum(std::size_t from = 0);
   void Fail() { ok_ = false; }
 
  private:
@@ -93,6 +95,9 @@ class Hdf5File {
 };
 
 Error Hdf5Error(std::string_view structure, std::uint64_t address, std::string detail);
+constexpr const char* kHdf5WrongChecksum = "its checksum is wrong";
+// Of metadata: Jenkins' lookup3.
+std::uint32_t Hdf5Checksum(std::span<const std::byte> bytes);
 
 // ---- groups (hdf5_group.cc)
 

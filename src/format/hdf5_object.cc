@@ -1,5 +1,6 @@
 // Superblock and object headers.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -21,6 +22,44 @@ std::optional<std::size_t> FindSuperblock(ByteSpan file) {
   }
   return std::nullopt;
 }
+
+// Three words that every byte of the input changes all of.
+class Lookup3 {
+ public:
+  explicit Lookup3(std::size_t num_bytes) {
+    a_ = b_ = c_ = 0xdeadbeef + static_cast<std::uint32_t>(num_bytes);
+  }
+
+  // Up to twelve bytes.
+  void Add(ByteSpan bytes) {
+    std::uint32_t words[3] = {};
+    std::memcpy(words, bytes.data(), bytes.size());
+    a_ += words[0], b_ += words[1], c_ += words[2];
+  }
+  void Mix() {
+    Step(a_, c_, 4), c_ += b_;
+    Step(b_, a_, 6), a_ += c_;
+    Step(c_, b_, 8), b_ += a_;
+    Step(a_, c_, 16), c_ += b_;
+    Step(b_, a_, 19), a_ += c_;
+    Step(c_, b_, 4), b_ += a_;
+  }
+  std::uint32_t Finish() {
+    Fold(c_, b_, 14), Fold(a_, c_, 11), Fold(b_, a_, 25), Fold(c_, b_, 16);
+    Fold(a_, c_, 4), Fold(b_, a_, 14), Fold(c_, b_, 24);
+    return c_;
+  }
+  std::uint32_t word() const { return c_; }
+
+ private:
+  static void Step(std::uint32_t& word, std::uint32_t other, int turn) {
+    word = (word - other) ^ std::rotl(other, turn);
+  }
+  static void Fold(std::uint32_t& word, std::uint32_t other, int turn) {
+    word = (word ^ other) - std::rotl(other, turn);
+  }
+  std::uint32_t a_, b_, c_;
+};
 
 bool IsNumberWidth(std::uint64_t num_bytes) { return num_bytes == 2 || num_bytes == 4 || num_bytes == 8; }
 
@@ -60,6 +99,7 @@ class HeaderReader {
     }
     const ByteSpan block = cursor.Take(num_bytes);
     if (!cursor.ok() || version != version_) return Hdf5Error("object header", address, "damaged");
+    if (version_ == 2 && !cursor.Checksum()) return Hdf5Error("object header", address, kHdf5WrongChecksum);
     VN_RETURN_IF_ERROR(file_.Spend(num_bytes));
     return ReadMessages(block);
   }
@@ -69,6 +109,8 @@ class HeaderReader {
     if (!cursor.Signature("OCHK") || cursor.left() < 4) {
       return Hdf5Error("object header continuation", address, "damaged");
     }
+    cursor.Skip(cursor.left() - 4);
+    if (!cursor.Checksum()) return Hdf5Error("object header continuation", address, kHdf5WrongChecksum);
     return ReadMessages(block.subspan(4, block.size() - 8));  // without signature and checksum
   }
 
@@ -168,6 +210,25 @@ bool Hdf5Cursor::Signature(std::string_view signature) {
   return ok_;
 }
 
+bool Hdf5Cursor::Checksum(std::size_t from) {
+  const std::size_t end = at_;
+  const std::uint64_t stored = Number(4);
+  ok_ = ok_ && (kFuzzing || stored == Hdf5Checksum(bytes_.subspan(from, end - from)));
+  return ok_;
+}
+
+std::uint32_t Hdf5Checksum(ByteSpan bytes) {
+  constexpr std::size_t kBlockBytes = 12;
+  Lookup3 hash(bytes.size());
+  if (bytes.empty()) return hash.word();
+  for (; bytes.size() > kBlockBytes; bytes = bytes.subspan(kBlockBytes)) {
+    hash.Add(bytes.first(kBlockBytes));
+    hash.Mix();
+  }
+  hash.Add(bytes);
+  return hash.Finish();
+}
+
 const Hdf5Message* Find(const Hdf5Messages& messages, std::uint16_t type) {
   const auto found =
       std::find_if(messages.begin(), messages.end(), [&](auto& message) { return message.type == type; });
@@ -203,6 +264,11 @@ Result<Hdf5File> Hdf5File::Open(ByteSpan file) {
     rest.Skip(2 * opened.offset_bytes_);  // driver information; then the root's name in a symbol table entry
   opened.root_address_ = rest.Address();
   if (!rest.ok()) return Error{ErrorCode::kTruncated, "hdf5 superblock", ""};
+  if (version >= 2) {
+    Hdf5Cursor whole = opened.In(file.subspan(*start));
+    whole.Skip(kSignature.size() + 4 + 4 * opened.offset_bytes_);
+    if (!whole.Checksum()) return Error{ErrorCode::kBadHeader, "hdf5 superblock", kHdf5WrongChecksum};
+  }
   if (base > file.size())
     return Error{ErrorCode::kBadHeader, "hdf5 superblock", "base address outside of the file"};
   opened.base_bytes_ = base;

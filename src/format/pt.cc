@@ -44,10 +44,13 @@ class Archive {
     return found == by_name_.end() || found->first != name ? nullptr : found->second;
   }
 
-  // In place when stored; `unpacked` holds the bytes otherwise. The checksum of stored members is not looked
-  // at: torch can be told to leave it out.
+  // In place when stored; `unpacked` holds the bytes otherwise. Torch can be told to leave checksums out, and
+  // then writes 0.
   Result<ByteSpan> Read(const ZipMember& member, Bytes& unpacked) const {
-    if (!member.deflated) return StoredBytes(file_, member);
+    if (!member.deflated) {
+      if (member.crc32 != 0) VN_RETURN_IF_ERROR(CheckStoredMember(file_, member));
+      return StoredBytes(file_, member);
+    }
     VN_ASSIGN_OR_RETURN(unpacked, UnzipMember(file_, member));
     return ByteSpan(unpacked);
   }
@@ -83,6 +86,10 @@ Result<Entries> ListArchive(const FileRef& file, const std::vector<ZipMember>& m
   Bytes unpacked;
   VN_ASSIGN_OR_RETURN(const ByteSpan pickle, archive.Read(*pickle_member, unpacked));
   VN_ASSIGN_OR_RETURN(const PickleTree tree, ParsePickle(pickle));
+  if (tree.num_bytes != pickle.size()) {
+    return Error{ErrorCode::kBadHeader, std::string(pickle_name),
+                 std::to_string(pickle.size() - tree.num_bytes) + " bytes follow its end"};
+  }
   return ListPickledTensors(tree, file, [&](const PtStorageId& id) -> Result<PtStorage> {
     const ZipMember* member = archive.Find("data/" + id.key);
     if (!member) {

@@ -39,6 +39,9 @@ std::span<const std::byte> StoredBytes(const FileRef& file, const ZipMember& mem
 // The member's bytes, inflated when deflated, crc checked.
 Result<Bytes> UnzipMember(const FileRef& file, const ZipMember& member);
 
+// Fails when the bytes of a member that is not deflated do not have its checksum.
+Result<Done> CheckStoredMember(const FileRef& file, const ZipMember& member);
+
 // Raw deflate data, or with zlib's header around it; an error unless it fills `out` exactly.
 Result<Done> InflateInto(ByteSpan packed, bool has_zlib_header, Bytes& out);
 

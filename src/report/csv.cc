@@ -29,7 +29,9 @@ void AppendField(const Cell& cell, const TableStyle& style, std::string& line) {
     line += cell.text;
   } else if (is_text) {
     const std::string valid = ValidUtf8(cell.text);
-    AppendCsvText(style.marks_formulas ? SpreadsheetSafe(valid) : valid, line);
+    // A family that refuses formulas itself looks only at the first character.
+    const bool is_hidden = WithoutInvisibleStart(valid).size() != valid.size();
+    AppendCsvText(style.marks_formulas || is_hidden ? SpreadsheetSafe(valid) : valid, line);
   } else if (cell.kind != Cell::Kind::kJson) {
     if (cell.kind == Cell::Kind::kNumber && std::isinf(cell.number)) line += style.before_infinity;
     AppendText(cell, line);
@@ -82,7 +84,7 @@ class CsvWriter final : public ReportWriter {
   }
 
   Result<Done> OpenNext() {
-    VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(paths_[files_.size()]));
+    VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::CreateReport(paths_[files_.size()]));
     files_.push_back(std::move(file));
     return files_.back().Write(heading_);
   }

@@ -1,7 +1,10 @@
 #include "vernier/report.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
+#include "core/text.h"
 #include "report/writers_internal.h"
 
 namespace vernier {
@@ -62,9 +65,12 @@ Result<std::unique_ptr<ReportWriter>> ReportWriter::Create(const std::filesystem
 }
 
 std::string SpreadsheetSafe(std::string_view text) {
-  constexpr std::string_view kFormulaStarts = "=+-@\t\r";
-  const bool dangerous =
-      !text.empty() && kFormulaStarts.find(text[0]) != std::string_view::npos && !IsNumber(text);
+  constexpr std::string_view kSigns[] = {"=", "+", "-", "@", "＝", "＋", "－", "＠"};
+  const std::string_view shown = WithoutInvisibleStart(text);
+  const bool is_formula = std::any_of(std::begin(kSigns), std::end(kSigns),
+                                      [&](std::string_view sign) { return shown.starts_with(sign); });
+  const bool cuts_cells = text.starts_with('\t') || text.starts_with('\r');
+  const bool dangerous = (is_formula && !IsNumber(shown)) || cuts_cells;
   return (dangerous ? "'" : "") + std::string(text);
 }
 

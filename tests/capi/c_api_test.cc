@@ -223,5 +223,55 @@ TEST(CApi, ComparesTwoFiles) {
   EXPECT_STREQ(VnLastError()->where, "request.targt");
 }
 
+TEST(CApi, AnswersNullInsteadOfCrashing) {
+  const float value = 1;
+  const std::vector<int64_t> shape = {1};
+  const VnTensor tensor = Floats(&value, shape);
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "x.npy").string();
+  ASSERT_EQ(VnWriteNpy(path.c_str(), &tensor), VN_OK);
+  DumpHandle dump;
+  ASSERT_EQ(VnOpenDump(path.c_str(), nullptr, dump.out()), VN_OK);
+  Table table;
+  ASSERT_EQ(VnStats(&tensor, nullptr, table.out()), VN_OK);
+  VnTable* row = nullptr;
+  VnTensorInfo info;
+  VnTensor read;
+  VnLoaded* loaded = nullptr;
+  VnCell cell;
+  const char* name = nullptr;
+
+  VnInitOptions(nullptr);
+  EXPECT_EQ(VnDumpCount(nullptr), 0u);
+  EXPECT_EQ(VnTableNumRows(nullptr), 0u);
+  EXPECT_EQ(VnTableNumColumns(nullptr), 0u);
+  EXPECT_EQ(VnTableColumn(nullptr, 0), nullptr);
+  const std::pair<const char*, VnStatus> failed[] = {
+      {"cancel", VnNewCancel(nullptr)},
+      {"row", VnStats(&tensor, nullptr, nullptr)},
+      {"tensor", VnStats(nullptr, nullptr, &row)},
+      {"row", VnPair(&tensor, &tensor, nullptr, nullptr)},
+      {"golden", VnPair(&tensor, nullptr, nullptr, &row)},
+      {"table", VnTableRow(nullptr, 0, &cell, 1)},
+      {"cells", VnTableRow(table.handle, 0, nullptr, 100)},
+      {"path", VnOpenDump(nullptr, nullptr, dump.out())},
+      {"dump", VnOpenDump(path.c_str(), nullptr, nullptr)},
+      {"dump", VnDumpInfo(nullptr, 0, &info)},
+      {"info", VnDumpInfo(dump.handle, 0, nullptr)},
+      {"dump", VnDumpLoad(nullptr, 0, &loaded)},
+      {"loaded", VnDumpLoad(dump.handle, 0, nullptr)},
+      {"loaded", VnLoadedTensor(nullptr, &read)},
+      {"path", VnWritePt(nullptr, &tensor)},
+      {"names", VnWriteSafetensors(path.c_str(), nullptr, &tensor, 1)},
+      {"name", VnWriteSafetensors(path.c_str(), &name, &tensor, 1)},
+      {"request", VnCompareRecordings(nullptr, nullptr, nullptr)},
+      {"outcome", VnCompareRecordings("{}", nullptr, nullptr)},
+  };
+  for (const auto& [argument, status] : failed) EXPECT_EQ(status, VN_FAILED) << argument;
+  EXPECT_EQ(VnStats(&tensor, nullptr, nullptr), VN_FAILED);
+  EXPECT_STREQ(VnLastError()->where, "row");
+  EXPECT_EQ(VnMain(1, nullptr), 2);
+}
+
 }  // namespace
 }  // namespace vernier

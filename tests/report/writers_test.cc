@@ -220,9 +220,10 @@ TEST(Format, IsToldByTheEnding) {
 }
 
 TEST(SpreadsheetSafe, LeavesNumbersAndOrdinaryTextAlone) {
-  for (const char* text : {"", "a=b", "-1", "+1.5e-3", "-inf", "nan", "'x", " =x"})
+  for (const char* text : {"", "a=b", "-1", "+1.5e-3", "-inf", "nan", "'x", " x", "  -1"})
     EXPECT_EQ(SpreadsheetSafe(text), text);
-  for (const char* text : {"=1", "-", "+a", "@x", "\tx", "\rx", "-1+1"}) {
+  for (const char* text : {"=1", "-", "+a", "@x", "\tx", "\rx", "-1+1", " =x", "\t=x", "\u00a0=x", "\u202e=x",
+                           "\u2066=x", "\u200b @x", "\uff1dx", "\n+a"}) {
     EXPECT_EQ(SpreadsheetSafe(text), "'" + std::string(text));
   }
 }

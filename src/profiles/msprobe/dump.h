@@ -79,9 +79,10 @@ class Dump {
   // The file ends in the middle of "data", as one does whose writer was killed: the whole records before that
   // are here.
   bool torn() const { return torn_; }
-  const std::string& check_failure() const {
-    return check_failure_;
-  }  // empty: all texts, shapes and flags are fine
+  // Empty: all texts, shapes and flags are fine.
+  const std::string& check_failure() const { return check_failure_; }
+  // The first record that is nested too deeply to be read; empty: none.
+  const std::string& too_deep() const { return too_deep_; }
 
   const std::vector<Record>& records() const { return records_; }
   const std::vector<Row>& rows() const { return rows_; }
@@ -101,7 +102,7 @@ class Dump {
   std::filesystem::path path_;
   FileRef file_;
   std::string_view text_;
-  std::string task_, level_, check_failure_;
+  std::string task_, level_, check_failure_, too_deep_;
   std::optional<std::string> framework_;
   bool has_data_ = false, data_is_object_ = true, has_md5_ = false, torn_ = false;
   std::vector<Record> records_;

@@ -14,6 +14,7 @@ namespace vernier::msprobe {
 namespace {
 
 constexpr int kMaxDepth = 400;
+constexpr int kUsualDepth = 8;  // below it, what is nested is measured out once
 constexpr std::size_t kMaxSuffixes = std::size_t{1} << 27;
 constexpr std::size_t kReleaseBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxNameOffset = (std::size_t{1} << 24) - 1;
@@ -60,6 +61,67 @@ struct Member {
   bool escaped;
   JsonKind kind;
   std::size_t begin, end;
+};
+
+// The members of an object, found by key: a few one by one, many through a table.
+class Members {
+ public:
+  Member* Find(std::string_view key) {
+    if (all_.size() < kMany) {
+      const auto found =
+          std::find_if(all_.begin(), all_.end(), [&](const Member& m) { return m.key == key; });
+      return found == all_.end() ? nullptr : &*found;
+    }
+    for (std::size_t i = by_key_.size(); i < all_.size(); ++i) by_key_.emplace(all_[i].key, i);
+    const auto found = by_key_.find(key);
+    return found == by_key_.end() ? nullptr : &all_[found->second];
+  }
+  // REQUIRES: Find(member.key) found none
+  void Add(const Member& member) { all_.push_back(member); }
+  void Clear() {
+    all_.clear();
+    by_key_.clear();
+  }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+
+ private:
+  static constexpr std::size_t kMany = 32;
+  std::vector<Member> all_;
+  std::unordered_map<std::string_view, std::size_t> by_key_;
+};
+
+// Where each list and object inside one value ends, so that nested ones are not stepped over again at every
+// level.
+class Ends {
+ public:
+  void Find(std::string_view text, std::size_t begin, std::size_t end) {
+    begin_ = begin, end_ = end;
+    ends_.clear();
+    std::vector<std::size_t> open;  // of `ends_`
+    for (std::size_t at = begin; at < end; ++at) {
+      const char c = text[at];
+      if (c == '"') {
+        while (++at < end && text[at] != '"') at += text[at] == '\\';
+      } else if (c == '{' || c == '[') {
+        open.push_back(ends_.size());
+        ends_.emplace_back(at, end);
+      } else if ((c == '}' || c == ']') && !open.empty()) {
+        ends_[open.back()].second = at + 1;
+        open.pop_back();
+      }
+    }
+  }
+  void Forget() { begin_ = end_ = 0; }
+  bool Covers(std::size_t at) const { return at >= begin_ && at < end_; }
+  // REQUIRES: Covers(at), and a list or an object begins there
+  std::size_t Of(std::size_t at) const {
+    return std::lower_bound(ends_.begin(), ends_.end(), std::pair(at, std::size_t{0}))->second;
+  }
+
+ private:
+  std::size_t begin_ = 0, end_ = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> ends_;  // (begin, end), by begin
 };
 
 }  // namespace
@@ -182,14 +244,13 @@ class DumpReader {
   // The usual case in one pass: every port once, in the order in which they are to be visited. False for any
   // other, and for what cannot be read.
   bool ReadPortsInOrder(JsonCursor& cursor) {
-    std::vector<Member> members = TakeSpare();
-    members.clear();
+    Members members = TakeSpare();
     const PortKey* next = std::begin(kPortKeys);
     bool in_order = true, has_args = false;
     cursor.ForEachMember([&](std::string_view key, bool escaped) {
       Member member{key, escaped, cursor.Peek(), cursor.position(), 0};
       const auto is_it = [&](const auto& known) { return known.key == key; };
-      in_order = in_order && std::none_of(members.begin(), members.end(), is_it);
+      in_order = in_order && members.Find(key) == nullptr;
       const PortKey* port = std::find_if(next, std::end(kPortKeys), is_it);
       if (!in_order || port == std::end(kPortKeys)) {
         in_order = in_order && std::none_of(std::begin(kPortKeys), next, is_it);
@@ -200,7 +261,7 @@ class DumpReader {
         next = port + 1;
         VisitPort(cursor, *port, has_args);  // which sees checksums as well
       }
-      members.push_back(member);
+      if (in_order) members.Add(member);
     });
     spare_.push_back(std::move(members));
     return cursor.ok() && in_order;
@@ -216,14 +277,13 @@ class DumpReader {
   }
 
   void ReadPortsInAnyOrder(JsonCursor& cursor) {
-    std::vector<Member> members;
+    Members members;
     Scan(cursor, members);
     if (!cursor.ok()) return;
     bool has_args = false;
     for (const PortKey& port : kPortKeys) {
-      const auto found =
-          std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.key == port.key; });
-      if (found == members.end()) continue;
+      const Member* found = members.Find(port.key);
+      if (found == nullptr) continue;
       JsonCursor value(text_, found->begin);
       VisitPort(value, port, has_args);
       if (!value.ok()) return cursor.Fail(value.error());
@@ -238,22 +298,20 @@ class DumpReader {
       return;
     }
     JsonCursor cursor(text_, member.begin);
-    std::vector<Member> inner;
-    if (member.kind == JsonKind::kObject) {
+    Members inner;
+    const auto look = [&] {
       Scan(cursor, inner);
+      dump_.has_md5_ = dump_.has_md5_ || inner.Find("md5") != nullptr;
+    };
+    if (member.kind == JsonKind::kObject) {
+      look();
     } else if (member.kind == JsonKind::kArray) {
-      cursor.ForEachElement([&] {
-        if (cursor.Peek() != JsonKind::kObject) return cursor.Skip();
-        std::vector<Member> element;
-        Scan(cursor, element);
-        inner.insert(inner.end(), element.begin(), element.end());
-      });
+      cursor.ForEachElement([&] { cursor.Peek() == JsonKind::kObject ? look() : cursor.Skip(); });
     }
-    for (const Member& found : inner) dump_.has_md5_ = dump_.has_md5_ || found.key == "md5";
   }
 
   // Steps over a value; of what is not nested, only over a well-formed one.
-  static void TakeChecked(JsonCursor& cursor, JsonKind kind) {
+  void TakeChecked(JsonCursor& cursor, JsonKind kind) const {
     switch (kind) {
       case JsonKind::kNull:
         return cursor.TakeNull();
@@ -266,42 +324,51 @@ class DumpReader {
         return;
       case JsonKind::kBad:
         return cursor.Fail(JsonError::kExpectedValue);
+      case JsonKind::kArray:
+      case JsonKind::kObject:
+        if (ends_.Covers(cursor.position())) return cursor.MoveTo(ends_.Of(cursor.position()));
+        return cursor.Skip();
       default:
         return cursor.Skip();
     }
   }
 
+  // Calls fn for a list or object that starts here.
+  template <class Fn>
+  void Nested(const JsonCursor& cursor, int depth, const Fn& fn) {
+    if (depth != kUsualDepth || ends_.Covers(cursor.position())) return fn();
+    JsonCursor over = cursor;
+    over.Skip();
+    if (over.ok()) ends_.Find(text_, cursor.position(), over.position());
+    fn();
+    ends_.Forget();
+  }
+
   // The members of an object, each key once.
-  void Scan(JsonCursor& cursor, std::vector<Member>& members) {
-    members.clear();
+  void Scan(JsonCursor& cursor, Members& members) const {
+    members.Clear();
     cursor.ForEachMember([&](std::string_view key, bool escaped) {
       Member member{key, escaped, cursor.Peek(), cursor.position(), 0};
       TakeChecked(cursor, member.kind);
       member.end = cursor.position();
-      for (Member& earlier : members) {
-        if (earlier.key == key) {
-          earlier = member;
-          return;
-        }
-      }
-      members.push_back(member);
+      Member* earlier = members.Find(key);
+      earlier != nullptr ? void(*earlier = member) : members.Add(member);
     });
   }
 
   void Visit(JsonCursor& cursor, PortState state, int depth, bool in_list) {
     if (depth > kMaxDepth) {
-      Refuse(fmt::format("parse of api/module of {} exceeds the recursion limit.",
-                         dump_.records_[record_].name));
-      return cursor.Skip();
+      if (dump_.too_deep_.empty()) dump_.too_deep_ = dump_.records_[record_].name;
+      return cursor.Fail(JsonError::kTooDeep);
     }
     switch (cursor.Peek()) {
       case JsonKind::kNull:
         AddRow(cursor.position(), state);
         return cursor.TakeNull();
       case JsonKind::kArray:
-        return VisitList(cursor, state, depth);
+        return Nested(cursor, depth, [&] { VisitList(cursor, state, depth); });
       case JsonKind::kObject:
-        return VisitObject(cursor, state, depth, in_list);
+        return Nested(cursor, depth, [&] { VisitObject(cursor, state, depth, in_list); });
       default:
         return TakeChecked(cursor, cursor.Peek());
     }
@@ -320,7 +387,7 @@ class DumpReader {
 
   void VisitObject(JsonCursor& cursor, PortState state, int depth, bool in_list) {
     const std::size_t start = cursor.position();
-    std::vector<Member> members = TakeSpare();
+    Members members = TakeSpare();
     Scan(cursor, members);
     if (!cursor.ok()) return;
     bool is_leaf = false, named_by_file = false;
@@ -342,7 +409,7 @@ class DumpReader {
         named_by_file = named_by_file || WrapsNamedTensor(member);
         wraps_tensor = true;
       }
-      if (checked_) Check(member, depth);
+      if (checked_ && is_leaf) CheckAll(member, depth);
     }
     if (is_leaf) {
       const bool foreign = named_by_file && !wraps_tensor && IsForeign(name_at);
@@ -397,9 +464,10 @@ class DumpReader {
            std::string_view::npos;
   }
 
-  void VisitMembers(JsonCursor& cursor, const std::vector<Member>& members, PortState state, int depth) {
+  void VisitMembers(JsonCursor& cursor, const Members& members, PortState state, int depth) {
     const std::size_t base = path_.size();
     for (const Member& member : members) {
+      if (checked_) Check(member);
       path_ += '.';
       path_ += member.escaped ? DecodeJsonString(member.key) : member.key;
       JsonCursor value(text_, member.begin);
@@ -410,7 +478,7 @@ class DumpReader {
   }
 
   // The checks that the reference makes before it trusts a dump.
-  void Check(const Member& member, int depth) {
+  void Check(const Member& member) {
     const std::string_view api = dump_.records_[record_].name;
     if (member.kind == JsonKind::kString) {
       const std::string_view raw = text_.substr(member.begin + 1, member.end - member.begin - 2);
@@ -425,6 +493,11 @@ class DumpReader {
     if (member.key == "requires_grad" && member.kind != JsonKind::kBool) {
       Refuse(fmt::format("requires_grad of input or output of {} is not bool, please check!", api));
     }
+  }
+
+  // Of a member of a leaf, which is not visited.
+  void CheckAll(const Member& member, int depth) {
+    Check(member);
     const std::string_view whole = text_.substr(member.begin, member.end - member.begin);
     if (member.kind == JsonKind::kObject ||
         (member.kind == JsonKind::kArray && whole.find('{') != whole.npos)) {
@@ -435,19 +508,21 @@ class DumpReader {
   void CheckInside(const Member& member, int depth) {
     if (depth > kMaxDepth) return;
     JsonCursor cursor(text_, member.begin);
-    const auto check_object = [&] {
-      std::vector<Member> members;
-      Scan(cursor, members);
-      for (const Member& inner : members) Check(inner, depth);
-    };
-    if (member.kind == JsonKind::kObject) return check_object();
-    cursor.ForEachElement([&] {
-      const JsonKind kind = cursor.Peek();
-      const std::size_t begin = cursor.position();
-      cursor.Skip();
-      if (kind == JsonKind::kObject || kind == JsonKind::kArray) {
-        CheckInside({"", false, kind, begin, cursor.position()}, depth + 1);
+    Nested(cursor, depth, [&] {
+      if (member.kind == JsonKind::kObject) {
+        Members members;
+        Scan(cursor, members);
+        for (const Member& inner : members) CheckAll(inner, depth);
+        return;
       }
+      cursor.ForEachElement([&] {
+        const JsonKind kind = cursor.Peek();
+        const std::size_t begin = cursor.position();
+        TakeChecked(cursor, kind);
+        if (kind == JsonKind::kObject || kind == JsonKind::kArray) {
+          CheckInside({"", false, kind, begin, cursor.position()}, depth + 1);
+        }
+      });
     });
   }
 
@@ -455,10 +530,11 @@ class DumpReader {
     if (dump_.check_failure_.empty()) dump_.check_failure_ = std::move(message);
   }
 
-  std::vector<Member> TakeSpare() {
+  Members TakeSpare() {
     if (spare_.empty()) return {};
-    std::vector<Member> members = std::move(spare_.back());
+    Members members = std::move(spare_.back());
     spare_.pop_back();
+    members.Clear();
     return members;
   }
 
@@ -517,7 +593,8 @@ class DumpReader {
   std::string_view text_;
   DumpOptions options_;
   std::unordered_map<std::string_view, std::uint32_t> by_name_, by_suffix_;
-  std::vector<std::vector<Member>> spare_;
+  std::vector<Members> spare_;
+  Ends ends_;
   std::vector<Row> found_;
   std::string path_, buffer_;
   std::string_view base_, file_base_;  // of the port that is being read

@@ -120,26 +120,38 @@ std::vector<RowPair> JoinByKey(const Dump& npu, const Dump& bench, const RowMatc
   return pairs;
 }
 
+// One number for each text.
+class Numbers {
+ public:
+  std::uint32_t Of(std::string text) {
+    return numbers_.try_emplace(std::move(text), static_cast<std::uint32_t>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+};
+
 // The reference walks two queues, and at every step looks for the newest row of one side among all waiting
 // rows of the other, front first. Waiting rows are found by key here instead of one by one; the outcome is
 // the same.
 class FuzzyQueue {
  public:
-  FuzzyQueue(const RowKeys& keys, bool by_shape) : keys_of_(keys), dump_(keys.dump()), by_shape_(by_shape) {}
+  FuzzyQueue(const RowKeys& keys, bool by_shape, Numbers& numbers)
+      : keys_of_(keys), dump_(keys.dump()), by_shape_(by_shape), numbers_(numbers) {}
   bool Push(std::uint32_t row) {
     if (row >= dump_.rows().size()) return false;
     std::string key;
     keys_of_.KeyOf(row, key);
     key = FuzzyName(key);
     if (by_shape_) key += '\n' + ShapeOf(dump_, row);
-    keys_.push_back(std::hash<std::string>()(key));
+    keys_.push_back(numbers_.Of(std::move(key)));
     waiting_[keys_.back()].push_back(row);
     return true;
   }
   std::uint32_t end() const { return static_cast<std::uint32_t>(keys_.size()); }
-  std::size_t KeyOf(std::uint32_t row) const { return keys_[row]; }
+  std::uint32_t KeyOf(std::uint32_t row) const { return keys_[row]; }
   // The first waiting row of that key from `front` on.
-  std::uint32_t Find(std::size_t key, std::uint32_t front) {
+  std::uint32_t Find(std::uint32_t key, std::uint32_t front) {
     const auto found = waiting_.find(key);
     if (found == waiting_.end()) return kNoRow;
     std::vector<std::uint32_t>& rows = found->second;
@@ -151,14 +163,16 @@ class FuzzyQueue {
   const RowKeys& keys_of_;
   const Dump& dump_;
   bool by_shape_;
-  std::vector<std::size_t> keys_;
-  std::unordered_map<std::size_t, std::vector<std::uint32_t>> waiting_;
+  Numbers& numbers_;
+  std::vector<std::uint32_t> keys_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;
 };
 
 std::vector<RowPair> JoinFuzzily(const Dump& npu, const Dump& bench, const RowMatchOptions& options) {
   const RowKeys npu_keys(npu, options, Side::kNpu), bench_keys(bench, options, Side::kBench);
-  FuzzyQueue npu_queue(npu_keys, options.shape_is_part_of_the_key),
-      bench_queue(bench_keys, options.shape_is_part_of_the_key);
+  Numbers numbers;
+  FuzzyQueue npu_queue(npu_keys, options.shape_is_part_of_the_key, numbers),
+      bench_queue(bench_keys, options.shape_is_part_of_the_key, numbers);
   std::vector<RowPair> pairs;
   std::uint32_t npu_front = 0, bench_front = 0;
   const auto take = [&](std::uint32_t p, std::uint32_t q) {

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <iterator>
+#include <span>
 
 #include "core/json_cursor.h"
+#include "core/text.h"
 #include "profiles/msprobe/rules_shipped.h"
 
 namespace vernier::msprobe {
@@ -16,48 +20,70 @@ std::vector<std::string> TakeTexts(JsonCursor& cursor) {
   return texts;
 }
 
+constexpr std::string_view kSections[] = {"thresholds", "messages", "lists"};
+
+template <class Table>
+std::vector<std::string_view> KeysOf(const Table& table) {
+  std::vector<std::string_view> keys;
+  for (const auto& [key, value] : table) keys.push_back(key);
+  return keys;
+}
+
+std::string Guess(std::string_view word, std::span<const std::string_view> known) {
+  const std::string_view guess = DidYouMean(word, known);
+  return guess.empty() ? "" : "; did you mean " + std::string(guess) + "?";
+}
+
 }  // namespace
 
-Result<Rules> Rules::Make(Generation generation, std::string_view overrides, std::string_view file_name) {
+Result<Rules> Rules::Make(Generation generation, std::optional<std::string_view> overrides,
+                          std::string_view file_name) {
   Rules rules;
   const std::string_view shipped = generation == Generation::kClassic ? kClassicRules : kCurrentRules;
   VN_RETURN_IF_ERROR(rules.Merge(shipped, "shipped rules", true));
-  if (!overrides.empty()) VN_RETURN_IF_ERROR(rules.Merge(overrides, file_name, false));
+  if (overrides) VN_RETURN_IF_ERROR(rules.Merge(*overrides, file_name, false));
   return rules;
 }
 
 Result<Done> Rules::Merge(std::string_view json, std::string_view where, bool may_add) {
   JsonCursor cursor(json);
-  std::string unknown;
+  std::optional<Error> mistake;  // the first
+  const auto complain = [&](std::string about, std::string what) {
+    if (!mistake)
+      mistake = Error{ErrorCode::kBadArgument, std::string(where), std::move(about) + std::move(what)};
+  };
   const auto put = [&](auto& table, std::string_view section, std::string_view key, auto value) {
     const auto found = table.find(key);
     if (found != table.end()) {
       found->second = std::move(value);
     } else if (may_add) {
       table.emplace(std::string(key), std::move(value));
-    } else if (unknown.empty()) {
-      unknown = std::string(section) + '.' + std::string(key);
+    } else {
+      complain("unknown rule " + std::string(section) + '.' + std::string(key), Guess(key, KeysOf(table)));
     }
   };
   cursor.ForEachMember([&](std::string_view section, bool) {
     std::string buffer;
+    if (std::find(std::begin(kSections), std::end(kSections), section) == std::end(kSections)) {
+      complain("unknown section " + std::string(section), Guess(section, kSections));
+      return cursor.Skip();
+    }
     cursor.ForEachMember([&](std::string_view key, bool) {
-      if (section == "thresholds") {
-        put(thresholds_, section, key, cursor.TakeNumber());
-      } else if (section == "messages") {
+      if (section == kSections[0]) {
+        const double threshold = cursor.TakeNumber();
+        if (!std::isfinite(threshold))
+          complain("thresholds." + std::string(key), ": expected a finite number");
+        put(thresholds_, section, key, threshold);
+      } else if (section == kSections[1]) {
         put(messages_, section, key, std::string(cursor.TakeString(buffer)));
-      } else if (section == "lists") {
-        put(lists_, section, key, TakeTexts(cursor));
       } else {
-        unknown = std::string(section);
-        cursor.Skip();
+        put(lists_, section, key, TakeTexts(cursor));
       }
     });
   });
   if (cursor.ok() && !cursor.AtEnd()) cursor.Fail(JsonError::kMoreAfterEnd);
   if (!cursor.ok()) return Error{ErrorCode::kBadHeader, std::string(where), cursor.problem()};
-  if (!unknown.empty())
-    return Error{ErrorCode::kBadArgument, std::string(where), "there is no rule '" + unknown + "'"};
+  if (mistake) return *mistake;
   return Done{};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,7 @@ class Rules {
  public:
   // The shipped tables; `overrides` is the text of a user's file, whose members replace the shipped ones.
   // Fails when it is no JSON, or names a key that does not exist.
-  static Result<Rules> Make(Generation generation, std::string_view overrides = {},
+  static Result<Rules> Make(Generation generation, std::optional<std::string_view> overrides = {},
                             std::string_view file_name = {});
 
   double Threshold(std::string_view key) const;

@@ -190,8 +190,44 @@ TEST_F(MsprobeDump, FindsChecksumsWhereTheReferenceLooks) {
 
 TEST_F(MsprobeDump, StopsAtTheDepthTheReferenceStopsAt) {
   const std::string deep(500, '['), closing(500, ']');
-  EXPECT_EQ(OpenData(R"("A.0.forward":{"output":)" + deep + closing + "}").check_failure(),
-            "parse of api/module of A.0.forward exceeds the recursion limit.");
+  const Dump dump = OpenData(R"("A.0.forward":{"output":)" + deep + closing +
+                             R"(},"B.0.forward":{"output":[)" + kTensor + "]}");
+  EXPECT_EQ(dump.too_deep(), "A.0.forward");
+  EXPECT_EQ(dump.ProblemOf(0), "nested too deeply");  // one row for it, and the rest is read
+  EXPECT_EQ(Names(dump), (std::vector<std::string>{"A.0.forward", "B.0.forward.output.0"}));
+}
+
+// Work that grows with the square of the nesting or of the number of keys takes seconds for small files, and
+// these are far larger.
+TEST_F(MsprobeDump, ReadsDeepAndWideValuesInLinearTime) {
+  const auto nested = [](int levels, const std::string& inside) {
+    std::string text;
+    for (int i = 0; i < levels; ++i) text += R"({"k":)";
+    return text + inside + std::string(static_cast<std::size_t>(levels), '}');
+  };
+  std::string deep;
+  for (int i = 0; i < 200; ++i) deep += (i == 0 ? "" : ",") + nested(390, kTensor);
+  std::string leaf = R"({"type":"function","value":)" + nested(380, R"([[[{"a":1}]]])") + "}";
+  for (int i = 0; i < 6; ++i) leaf += "," + leaf;
+  EXPECT_EQ(OpenData(R"("A.0.forward":{"output":[)" + deep + "]}").rows().size(), 200u);
+  EXPECT_EQ(OpenData(R"("A.0.forward":{"output":[)" + leaf + "]}").rows().size(), 64u);
+
+  std::string wide, ports;
+  for (int i = 0; i < 200'000; ++i) {
+    wide += (i == 0 ? "\"k" : ",\"k") + std::to_string(i) + "\":null";
+    ports += "\"x" + std::to_string(i) + "\":1,";
+  }
+  EXPECT_EQ(OpenData(R"("A.0.forward":{"output":{)" + wide + "}}").rows().size(), 200'000u);
+  EXPECT_EQ(OpenData(R"("A.0.forward":{)" + ports + R"("output":[null]})").rows().size(), 1u);
+}
+
+TEST_F(MsprobeDump, FindsWhatIsDeepInsideOnlyOnce) {
+  std::string deep = R"({"a b;=c":"x","shape":3})";  // not a list: refused
+  for (int i = 0; i < 30; ++i) deep = R"({"k":[1,"]}",)" + deep + "]}";
+  EXPECT_EQ(OpenData(R"("A.0.forward":{"output":)" + deep + "}").check_failure(),
+            "shape of input or output of A.0.forward is not list or tuple, please check!");
+  EXPECT_EQ(OpenData(R"("A.0.forward":{"output":{"type":"x","v":)" + deep + "}}").check_failure(),
+            "shape of input or output of A.0.forward is not list or tuple, please check!");
 }
 
 TEST_F(MsprobeDump, UnwrapsBatchedOperations) {

@@ -229,5 +229,22 @@ TEST(MsprobeRules, ArePartlyReplacedByAFileOfTheUser) {
   EXPECT_FALSE(Rules::Make(Generation::kCurrent, "{", "mine.json"));
 }
 
+TEST(MsprobeRules, RefuseWhatCannotBeMeant) {
+  const auto mistake = [](std::string_view file) {
+    const auto rules = Rules::Make(Generation::kClassic, file, "mine.json");
+    return rules ? "" : rules.error().Message();
+  };
+  EXPECT_NE(mistake(""), "");  // an empty file
+  EXPECT_NE(mistake(R"({"thresholds": {"agree": NaN}})").find("thresholds.agree: expected a finite number"),
+            std::string::npos);
+  EXPECT_NE(mistake(R"({"thresholds": {"agree": Infinity}})"), "");
+  EXPECT_NE(
+      mistake(R"({"thresholds": {"agre": 1}})").find("unknown rule thresholds.agre; did you mean agree?"),
+      std::string::npos);
+  EXPECT_NE(mistake(R"({"threshold": 1})").find("unknown section threshold; did you mean thresholds?"),
+            std::string::npos);
+  EXPECT_NE(mistake(R"({"thresholds": {"agree": "0.1"}})"), "");
+}
+
 }  // namespace
 }  // namespace vernier::msprobe
