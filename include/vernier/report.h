@@ -34,8 +34,8 @@ struct TableStyle {
   std::string_view before_infinity;     // in front of "inf"
   std::uint64_t max_rows_of_a_csv = 0;  // the rest goes to NAME_part_2.csv, …; 0: one file
   // xlsx
-  bool plain_sheets = false;                                 // no bold heading that stays in sight, no widths
-  bool bright_colours = false;                               // instead of pale ones
+  bool plain_sheets = false;  // no front page, no bold heading that stays in sight, no filter, no widths
+  enum class Colours : std::uint8_t { kPale, kBright, kNone } colours = Colours::kPale;
   bool bools_as_texts = false;                               // "True"
   std::string_view behind_infinity;                          // "inf" with this behind it
   std::string_view cut_note = " [cut]";                      // behind a text that is too long for a cell
@@ -93,6 +93,10 @@ class ReportWriter {
   virtual Result<Rendered> Render(std::uint64_t first_row, const RowBlock& rows) const = 0;
   virtual Result<Done> Append(const Rendered& rendered) = 0;
   virtual Result<Done> Finish() = 0;
+
+  // What a reader should see first, line by line; where a format has no such place, it is left out. Before
+  // Finish().
+  virtual void SetFrontPage(std::vector<std::string> lines) { static_cast<void>(lines); }
 
   const std::vector<std::filesystem::path>& paths() const { return paths_; }
 

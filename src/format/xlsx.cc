@@ -22,7 +22,6 @@ constexpr std::string_view kRelationships =
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
 constexpr std::string_view kPackage = "http://schemas.openxmlformats.org/package/2006";
 
-constexpr std::string_view kSheetTail = "</sheetData></worksheet>";
 constexpr std::string_view kFinalEmptyBlock("\x03\x00", 2);
 // UTF-8 names, deflated, 1 January 1980: the same table gives the same bytes.
 constexpr std::string_view kMemberFlags("\x00\x08\x08\x00\x00\x00\x21\x00", 8);
@@ -164,6 +163,12 @@ Result<DeflatedPiece> DeflatePiece(std::string_view text) {
   return piece;
 }
 
+std::string XlsxColumnName(std::uint32_t column) {
+  std::string name;
+  AppendColumn(column, name);
+  return name;
+}
+
 void AppendXlsxText(std::uint32_t row, std::uint32_t column, std::string_view text, XlsxFill fill,
                     std::string& xml) {
   if (text.empty()) return AppendXlsxEmpty(row, column, fill, xml);
@@ -266,21 +271,24 @@ Result<Done> XlsxStream::AddMember(std::string name, std::string_view text) {
   return EndMember();
 }
 
-Result<Done> XlsxStream::BeginSheet(std::string_view name, std::string_view layout) {
+Result<Done> XlsxStream::BeginSheet(std::string_view name, const SheetOptions& options) {
   VN_RETURN_IF_ERROR(EndSheet());
-  sheets_.emplace_back(name);
+  const std::size_t number = sheets_.size() + 1;
+  sheets_.insert(options.first ? sheets_.begin() : sheets_.end(), {std::string(name), number});
   in_sheet_ = true;
-  VN_RETURN_IF_ERROR(BeginMember(fmt::format("xl/worksheets/sheet{}.xml", sheets_.size())));
-  VN_ASSIGN_OR_RETURN(
-      const DeflatedPiece head,
-      DeflatePiece(fmt::format("{}<worksheet xmlns=\"{}\">{}<sheetData>", kXmlHead, kMainNamespace, layout)));
+  behind_rows_ = options.behind_rows;
+  VN_RETURN_IF_ERROR(BeginMember(fmt::format("xl/worksheets/sheet{}.xml", number)));
+  VN_ASSIGN_OR_RETURN(const DeflatedPiece head,
+                      DeflatePiece(fmt::format("{}<worksheet xmlns=\"{}\">{}<sheetData>", kXmlHead,
+                                               kMainNamespace, options.layout)));
   return Append(head);
 }
 
 Result<Done> XlsxStream::EndSheet() {
   if (!in_sheet_) return Done{};
   in_sheet_ = false;
-  VN_ASSIGN_OR_RETURN(const DeflatedPiece tail, DeflatePiece(kSheetTail));
+  VN_ASSIGN_OR_RETURN(const DeflatedPiece tail,
+                      DeflatePiece(fmt::format("</sheetData>{}</worksheet>", behind_rows_)));
   VN_RETURN_IF_ERROR(Append(tail));
   return EndMember();
 }
@@ -289,9 +297,10 @@ Result<Done> XlsxStream::Finish() {
   VN_RETURN_IF_ERROR(EndSheet());
   constexpr std::string_view kTypes = "application/vnd.openxmlformats-officedocument.spreadsheetml.";
   std::string sheets, relations, types;
-  for (std::size_t i = 1; i <= sheets_.size(); ++i) {
+  for (const Sheet& sheet : sheets_) {
+    const std::size_t i = sheet.number;
     std::string name;
-    AppendEscaped(sheets_[i - 1], name);
+    AppendEscaped(sheet.name, name);
     sheets += fmt::format("<sheet name=\"{}\" sheetId=\"{}\" r:id=\"rId{}\"/>", name, i, i);
     relations +=
         fmt::format("<Relationship Id=\"rId{}\" Type=\"{}/worksheet\" Target=\"worksheets/sheet{}.xml\"/>", i,

@@ -32,6 +32,9 @@ Result<DeflatedPiece> DeflatePiece(std::string_view text);
 // Which fill a cell has; the number of its style in the file. kHeading is bold instead.
 enum class XlsxFill : std::uint8_t { kNone, kRed, kYellow, kPaleRed, kPaleYellow, kPaleGreen, kHeading };
 
+// "A" for 0, "AA" for 26.
+std::string XlsxColumnName(std::uint32_t column);
+
 // One cell, appended to the XML of its row. `column` counts from 0, `row` from 1.
 void AppendXlsxText(std::uint32_t row, std::uint32_t column, std::string_view text, XlsxFill fill,
                     std::string& xml);
@@ -51,8 +54,14 @@ class XlsxStream {
  public:
   static Result<XlsxStream> Create(const std::filesystem::path& path);
   static Result<XlsxStream> Create(AtomicFile file);
-  // `layout`: what of the sheet's XML stands in front of its rows, such as column widths.
-  Result<Done> BeginSheet(std::string_view name, std::string_view layout = {});
+  struct SheetOptions {
+    std::string_view layout =
+        {};  // what of the sheet's XML stands in front of its rows, such as column widths
+    std::string_view behind_rows = {};  // and behind them, such as a filter
+    bool first = false;                 // shown before those that were begun before it
+  };
+  Result<Done> BeginSheet(std::string_view name, const SheetOptions& options);
+  Result<Done> BeginSheet(std::string_view name) { return BeginSheet(name, SheetOptions{}); }
   Result<Done> Append(const DeflatedPiece& piece);  // <row> elements
   Result<Done> Finish();
 
@@ -81,7 +90,12 @@ class XlsxStream {
   std::uint64_t position_ = 0;
   bool in_sheet_ = false;
   std::vector<Member> members_;
-  std::vector<std::string> sheets_;
+  struct Sheet {
+    std::string name;
+    std::size_t number = 0;  // of its member
+  };
+  std::vector<Sheet> sheets_;  // in the order in which they are shown
+  std::string behind_rows_;    // of the sheet that is being written
 };
 
 }  // namespace vernier

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <tuple>
 
 #include "core/text.h"
@@ -49,6 +50,11 @@ Result<OutputFile> OutputFileOf(const std::string& output, const std::string& fo
   return file;
 }
 
+RowColour ColourOf(Status status) {
+  constexpr RowColour kOfStatus[] = {RowColour::kGreen, RowColour::kRed, RowColour::kRed, RowColour::kYellow};
+  return kOfStatus[static_cast<std::size_t>(status)];
+}
+
 bool IsWorse(const KeptRow& a, const KeptRow& b) {
   if (a.status != b.status) return StatusRank(a.status) < StatusRank(b.status);
   if (a.severity != b.severity) return a.severity > b.severity;
@@ -72,11 +78,20 @@ Result<ResultReports> ResultReports::Create(Options options) {
   reports.is_filtered_ = !options.select.only.empty();
   if (!reports.is_filtered_) reports.wanted_.fill(true);
   for (const OutputFile& file : options.files) {
-    VN_ASSIGN_OR_RETURN(auto writer, ReportWriter::Create(file.path, file.format, keys, options.report));
+    ReportOptions report = options.report;
+    if (file.style) report.style = *file.style;
+    VN_ASSIGN_OR_RETURN(auto writer, ReportWriter::Create(file.path, file.format, keys, report));
     reports.files_.push_back({std::move(writer), false});
   }
   reports.columns_ = std::move(options.columns);
   return reports;
+}
+
+void ResultReports::SetFrontPage(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  for (File& file : files_) file.writer->SetFrontPage(lines);
 }
 
 Result<Done> ResultReports::Render(ResultBatch& batch) const {

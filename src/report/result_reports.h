@@ -24,6 +24,7 @@ struct ResultColumn {
 struct OutputFile {
   std::filesystem::path path;
   ReportFormat format = ReportFormat::kCsv;
+  std::optional<TableStyle> style = {};  // instead of the one for all
 };
 
 // Where a report goes: "-" is standard output, which is csv unless `format` says otherwise; a path's ending
@@ -46,6 +47,8 @@ struct ResultBatch {
   std::uint64_t first_row = 0;     // its number, counted before anything is left out
   std::vector<Rendered> rendered;  // for each file, by Render()
 };
+
+RowColour ColourOf(Status status);
 
 // A row that outlives what it was made from.
 struct KeptRow {
@@ -76,6 +79,7 @@ class ResultReports {
   Result<Done> Render(ResultBatch& batch) const;
   // Takes batches in order, one at a time. A reader of standard output that had enough is no failure.
   Result<Done> Take(ResultBatch& batch);
+  void SetFrontPage(const std::string& text);  // see ReportWriter
   // Makes the files appear. What there is to show: the worst rows, or the first ones of a sorted report.
   Result<std::vector<KeptRow>> Finish();
 

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <iterator>
 
 #include "core/text.h"
 #include "report/writers_internal.h"
@@ -10,9 +13,12 @@
 namespace vernier {
 namespace {
 
-constexpr XlsxFill kPaleFills[] = {  // in the order of RowColour
-    XlsxFill::kNone, XlsxFill::kPaleRed, XlsxFill::kPaleYellow, XlsxFill::kPaleGreen};
-constexpr XlsxFill kBrightFills[] = {XlsxFill::kNone, XlsxFill::kRed, XlsxFill::kYellow, XlsxFill::kNone};
+// By TableStyle::Colours and RowColour.
+constexpr XlsxFill kFills[][4] = {
+    {XlsxFill::kNone, XlsxFill::kPaleRed, XlsxFill::kPaleYellow, XlsxFill::kPaleGreen},
+    {XlsxFill::kNone, XlsxFill::kRed, XlsxFill::kYellow, XlsxFill::kNone},
+    {XlsxFill::kNone, XlsxFill::kNone, XlsxFill::kNone, XlsxFill::kNone}};
+constexpr std::size_t kFrontPageWidth = 120;
 
 // Counted in characters, as the limit of the format is; cutting inside one would make the file unreadable.
 std::string CutText(std::string_view text, std::string_view note) {
@@ -51,18 +57,39 @@ void AppendCell(std::uint32_t row, std::uint32_t column, const Cell& cell, const
   AppendXlsxText(row, column, text, fill, xml);
 }
 
-// The heading stays in sight, and every column is as wide as its heading.
-std::string LayoutOf(const Columns& columns) {
-  std::string layout =
-      "<sheetViews><sheetView workbookViewId=\"0\"><pane ySplit=\"1\" topLeftCell=\"A2\" "
-      "activePane=\"bottomLeft\" state=\"frozen\"/></sheetView></sheetViews>";
-  if (columns.empty()) return layout;
-  layout += "<cols>";
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    layout += fmt::format("<col min=\"{0}\" max=\"{0}\" width=\"{1}\" customWidth=\"1\"/>", i + 1,
-                          columns[i].size() + 4);
+std::string ColumnWidths(std::span<const std::size_t> widths) {
+  if (widths.empty()) return "";
+  std::string xml = "<cols>";
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    xml += fmt::format("<col min=\"{0}\" max=\"{0}\" width=\"{1}\" customWidth=\"1\"/>", i + 1, widths[i]);
   }
-  return layout + "</cols>";
+  return xml + "</cols>";
+}
+
+// Names, reasons and stacks are long, whatever their headings.
+std::size_t WidthOf(std::string_view heading) {
+  constexpr std::string_view kLong[] = {"name", "why", "message", "stack"};
+  std::string lower(heading);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool is_long = std::any_of(std::begin(kLong), std::end(kLong),
+                                   [&](std::string_view word) { return lower.find(word) != lower.npos; });
+  return is_long ? 50 : heading.size() + 4;
+}
+
+// The heading stays in sight.
+std::string LayoutOf(const Columns& columns) {
+  std::vector<std::size_t> widths;
+  for (const std::string& column : columns) widths.push_back(WidthOf(column));
+  return "<sheetViews><sheetView workbookViewId=\"0\"><pane ySplit=\"1\" topLeftCell=\"A2\" "
+         "activePane=\"bottomLeft\" state=\"frozen\"/></sheetView></sheetViews>" +
+         ColumnWidths(widths);
+}
+
+// Over all rows that a sheet can have: how many there are is not known yet.
+std::string FilterOf(std::size_t num_columns) {
+  if (num_columns == 0) return "";
+  return fmt::format("<autoFilter ref=\"A1:{}1048576\"/>",
+                     XlsxColumnName(static_cast<std::uint32_t>(num_columns - 1)));
 }
 
 class XlsxWriter final : public ReportWriter {
@@ -79,7 +106,7 @@ class XlsxWriter final : public ReportWriter {
   }
 
   Result<Rendered> Render(std::uint64_t first_row, const RowBlock& rows) const override {
-    const XlsxFill* fills = style_.bright_colours ? kBrightFills : kPaleFills;
+    const auto& fills = kFills[static_cast<std::size_t>(style_.colours)];
     Rendered pieces = RenderParts(
         first_row, rows, rows_per_sheet_,
         [&](std::uint64_t row, std::span<const Cell> cells, RowColour colour, std::string& xml) {
@@ -102,8 +129,11 @@ class XlsxWriter final : public ReportWriter {
 
   Result<Done> Finish() override {
     while (num_opened_ < num_sheets_) VN_RETURN_IF_ERROR(OpenNext());
+    if (!front_page_.empty() && !style_.plain_sheets) VN_RETURN_IF_ERROR(WriteFrontPage());
     return stream_.Finish();
   }
+
+  void SetFrontPage(std::vector<std::string> lines) override { front_page_ = std::move(lines); }
 
  private:
   void AppendRow(std::uint64_t row, std::span<const Cell> cells, XlsxFill fill, std::string& xml) const {
@@ -120,7 +150,12 @@ class XlsxWriter final : public ReportWriter {
              : fmt::format("{}{}", style_.sheets,
                            num_opened_ + static_cast<std::uint64_t>(style_.first_sheet_number));
     ++num_opened_;
-    VN_RETURN_IF_ERROR(stream_.BeginSheet(name, style_.plain_sheets ? std::string() : LayoutOf(columns_)));
+    if (style_.plain_sheets) {
+      VN_RETURN_IF_ERROR(stream_.BeginSheet(name));
+    } else {
+      VN_RETURN_IF_ERROR(
+          stream_.BeginSheet(name, {.layout = LayoutOf(columns_), .behind_rows = FilterOf(columns_.size())}));
+    }
     std::string xml;
     const std::vector<Cell> headings(columns_.begin(), columns_.end());
     AppendRow(1, headings, style_.plain_sheets ? XlsxFill::kNone : XlsxFill::kHeading, xml);
@@ -128,8 +163,21 @@ class XlsxWriter final : public ReportWriter {
     return stream_.Append(piece);
   }
 
+  Result<Done> WriteFrontPage() {
+    const std::size_t widths[] = {kFrontPageWidth};
+    VN_RETURN_IF_ERROR(stream_.BeginSheet("Verdict", {.layout = ColumnWidths(widths), .first = true}));
+    std::string xml;
+    for (std::size_t i = 0; i < front_page_.size(); ++i) {
+      const Cell line(front_page_[i]);
+      AppendRow(i + 1, std::span(&line, 1), XlsxFill::kNone, xml);
+    }
+    VN_ASSIGN_OR_RETURN(const DeflatedPiece piece, DeflatePiece(xml));
+    return stream_.Append(piece);
+  }
+
   XlsxStream stream_;
   Columns columns_;
+  std::vector<std::string> front_page_;
   const TableStyle style_;
   std::uint64_t rows_per_sheet_, num_sheets_ = 1, num_opened_ = 0;
 };

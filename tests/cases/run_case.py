@@ -39,8 +39,9 @@ def xlsx_text(path):
     """One line for each cell: its place, type and text."""
     lines = []
     with zipfile.ZipFile(path) as book:
-        names = [sheet.get("name") for sheet in ET.fromstring(book.read("xl/workbook.xml")).find("s:sheets", NS)]
-        for number, name in enumerate(names, 1):
+        sheets = ET.fromstring(book.read("xl/workbook.xml")).find("s:sheets", NS)  # sheetN.xml has the sheetId N
+        names = [(sheet.get("sheetId"), sheet.get("name")) for sheet in sheets]
+        for number, name in names:
             lines.append(f"sheet {name}")
             for cell in ET.fromstring(book.read(f"xl/worksheets/sheet{number}.xml")).iter(f"{{{NS['s']}}}c"):
                 assert cell.find("s:f", NS) is None, "a formula"

@@ -99,7 +99,8 @@ TableStyle StyleOf(bool coloured) {
   style.marks_formulas = false;
   style.before_infinity = " ";
   style.max_rows_of_a_csv = kMaxCsvRows;
-  style.plain_sheets = style.bright_colours = true;
+  style.plain_sheets = true;
+  style.colours = coloured ? TableStyle::Colours::kBright : TableStyle::Colours::kNone;
   style.bools_as_texts = coloured;
   style.behind_infinity = coloured ? "\t" : "";
   style.cut_note = "";

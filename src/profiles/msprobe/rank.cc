@@ -9,6 +9,8 @@
 #include "core/json_writer.h"
 #include "core/threads.h"
 #include "profiles/msprobe/columns.h"
+#include "profiles/msprobe/context.h"
+#include "profiles/msprobe/run.h"
 #include "profiles/msprobe/table_builder.h"
 #include "read/name_mapping.h"
 
@@ -90,7 +92,7 @@ class RowConsumer {
         if (IsForbidden(cell)) VN_RETURN_IF_ERROR(Refuse(cell, batch));
         batch.results.rows.cells.push_back(cell);
       }
-      batch.results.rows.colours.push_back(row.colour);
+      batch.results.rows.colours.push_back(settings_.highlight ? row.colour : ColourOf(row.status()));
       batch.results.statuses.push_back(row.status());
       batch.results.severities.push_back(RowError(builder_.mode(), row).value_or(0));
     }
@@ -118,12 +120,16 @@ class RowConsumer {
     return reports_->Take(batch.results);
   }
 
-  Result<Done> Finish() {
+  // `describe` adds to the outcome what the rows do not tell.
+  Result<Done> Finish(const std::function<void(RankOutcome&)>& describe) {
     result_.outcome = summary_.Take();
+    describe(result_.outcome);
+    AddContext(builder_.job().npu_json, result_.outcome);
     if (analysis_) {
       VN_RETURN_IF_ERROR(analysis_->Write(num_analyzed_ == 0 ? "{}" : "\n}"));
       return analysis_->Commit();
     }
+    reports_->SetFrontPage(RankText(result_.outcome));
     VN_ASSIGN_OR_RETURN(result_.shown, reports_->Finish());
     result_.columns = headings_;
     result_.written = reports_->paths();
@@ -152,7 +158,12 @@ class RowConsumer {
 
   Result<Done> OpenReports() {
     ResultReports::Options options;
-    options.files = settings_.outputs;
+    // A file of the user's choice looks like ours; those of the result folder like msprobe's.
+    for (OutputFile file : settings_.outputs) {
+      file.style = TableStyle();
+      file.style->marks_formulas = false;
+      options.files.push_back(std::move(file));
+    }
     if (!settings_.output_path.empty())
       options.files.push_back({ResultPath(vernier::Name(settings_.format)), settings_.format});
     for (const Column& column : columns_)
@@ -421,21 +432,21 @@ Outcome<RankResult> CompareRank(const RankJob& job, const Settings& settings, co
   VN_ASSIGN_OR_RETURN(const DumpPair dumps, OpenDumps(job, settings, log));
   RankResult result;
   const RowMatchOptions match = MatchOptionsOf(job, settings, mappings);
-  const auto describe = [&](std::uint64_t num_only_golden) {
-    result.outcome.rank = job.label;
-    result.outcome.target = job.npu_json;
-    result.outcome.golden = job.bench_json;
-    result.outcome.num_golden = dumps.bench.rows().size();
-    result.outcome.num_only_golden = num_only_golden;
-    result.outcome.num_matched_by.emplace_back(msprobe::Name(match.rule), result.outcome.num_matched);
-    result.outcome.torn = dumps.npu.torn() || dumps.bench.torn();
+  const auto describe = [&](std::uint64_t num_only_golden, RankOutcome& outcome) {
+    outcome.rank = job.label;
+    outcome.target = job.npu_json;
+    outcome.golden = job.bench_json;
+    outcome.num_golden = dumps.bench.rows().size();
+    outcome.num_only_golden = num_only_golden;
+    outcome.num_matched_by.emplace_back(msprobe::Name(match.rule), outcome.num_matched);
+    outcome.torn = dumps.npu.torn() || dumps.bench.torn();
   };
   const bool classic = settings.generation == Generation::kClassic;
   if (dumps.npu.rows().empty() || (!classic && dumps.bench.rows().empty())) {
     log.Warning(classic ? "Can`t match any op. No compare result file generated."
                         : "No valid data found. No compare result file generated. Please check input json.");
     result.outcome.mode = msprobe::Name(Mode::kStatistics);
-    describe(dumps.bench.rows().size());
+    describe(dumps.bench.rows().size(), result.outcome);
     return result;
   }
   if (match.rule == PairRule::kPosition) {
@@ -459,13 +470,12 @@ Outcome<RankResult> CompareRank(const RankJob& job, const Settings& settings, co
     VN_RETURN_IF_ERROR(consumer.Open());
     VN_RETURN_IF_ERROR(builder.mode() == Mode::kReal ? CompareReal(builder, adjusted, consumer, log)
                                                      : CompareRecorded(builder, adjusted, consumer));
-    return consumer.Finish();
+    return consumer.Finish([&](RankOutcome& outcome) { describe(num_only_golden, outcome); });
   };
   if (const Result<Done> done = run(); !done) {
     if (done.error().code == ErrorCode::kCancelled) return done.error();
     return RunFailure(log, done.error().where.empty() ? done.error().detail : done.error().Message());
   }
-  describe(num_only_golden);
   LogMatching(result.outcome, match.rule, log);
   return result;
 }

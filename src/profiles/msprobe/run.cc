@@ -10,7 +10,6 @@
 #include "core/mapped_file.h"
 #include "core/paths.h"
 #include "core/threads.h"
-#include "profiles/msprobe/context.h"
 #include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/tree.h"
 #include "profiles/output_files.h"
@@ -125,7 +124,7 @@ class Run {
     plain.diff_analyze = false;
     VN_ASSIGN_OR_RETURN(RankResult result,
                         Guarded(log_, [&] { return CompareRank(job, plain, mappings_, rules_, log_); }));
-    Keep(std::move(result), job);
+    Keep(std::move(result));
     if (settings_.diff_analyze) {
       Log only_errors([&](LogLevel level, std::string_view text) {
         if (level == LogLevel::kError) log_.Error(text);
@@ -190,7 +189,7 @@ class Run {
             product.result->analyzed->rank = std::max(0, RankNumber(job.rank));
             analyzed.push_back(std::move(*product.result->analyzed));
           }
-          Keep(*std::move(product.result), job);
+          Keep(*std::move(product.result));
           return true;
         });
     for (std::size_t i = 0; i < plan.jobs.size() && queue.Push({i}); ++i) {
@@ -219,8 +218,7 @@ class Run {
     return Done{};
   }
 
-  void Keep(RankResult&& result, const RankJob& job) {
-    AddContext(job.npu_json, result.outcome);
+  void Keep(RankResult&& result) {
     outcome_.ranks.push_back(std::move(result.outcome));
     for (const fs::path& path : result.written) outcome_.written.push_back(path);
     outcome_.text += ShownRowsText(result, settings_.hooks.screen);

@@ -17,6 +17,7 @@ Result<CompareOutcome> RunCompare(Settings settings);
 std::string ShownRowsText(const RankResult& result, const CompareHooks::Screen& screen);
 // Our own verdict in one screen, and as summary.json.
 std::string VerdictText(const CompareOutcome& outcome);
+std::string RankText(const RankOutcome& outcome);  // of one rank
 std::string VerdictJson(const CompareOutcome& outcome, Generation generation);
 // The command that looks closer at what was found first; empty: none.
 std::string NextCommand(const CompareOutcome& outcome);

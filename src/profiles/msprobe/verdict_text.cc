@@ -205,6 +205,12 @@ int ExitStatus(const CompareOutcome& outcome, bool strict) {
   return num_matched == 0 || num_unsure > 0 ? 2 : 0;
 }
 
+std::string RankText(const RankOutcome& outcome) {
+  std::string text;
+  AppendRank(outcome, text);
+  return text;
+}
+
 std::string VerdictText(const CompareOutcome& outcome) {
   std::string text;
   // Ranks with something to say come first, in their order.

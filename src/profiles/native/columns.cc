@@ -87,9 +87,4 @@ constexpr Column kColumns[] = {
 
 std::span<const Column> Columns() { return kColumns; }
 
-RowColour ColourOf(Status status) {
-  constexpr RowColour kOfStatus[] = {RowColour::kGreen, RowColour::kRed, RowColour::kRed, RowColour::kYellow};
-  return kOfStatus[static_cast<std::size_t>(status)];
-}
-
 }  // namespace vernier::native

@@ -30,7 +30,6 @@ struct Column {
   Cell (*value)(const CompareRow& row, TextArena& arena);
 };
 std::span<const Column> Columns();
-RowColour ColourOf(Status status);
 
 // As Match(), but two files of a single tensor each are paired whatever the tensors' names.
 Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOptions& options);
@@ -54,6 +53,7 @@ struct ScreenContent {
   RankOutcome outcome;
 };
 std::string ScreenText(const ScreenContent& content, std::size_t width, bool colour);
+std::string VerdictText(const ScreenContent& content);  // its last lines
 
 // The family: anything that can be opened as tensors.
 bool Recognises(const std::string& path);

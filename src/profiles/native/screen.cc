@@ -95,7 +95,11 @@ std::string ScreenText(const ScreenContent& content, std::size_t width, bool col
     }
     text += '\n';
   }
-  text += SummaryText(content.outcome) + '\n';
+  return text + VerdictText(content);
+}
+
+std::string VerdictText(const ScreenContent& content) {
+  std::string text = SummaryText(content.outcome) + '\n';
   if (content.outcome.num_matched == 0) {
     text += "no tensor has a partner; try --match fuzzy, --match position or --rename OLD=NEW\n";
   }

@@ -25,7 +25,8 @@ def test_the_planted_fault_is_found(tmp_path):
     sides = [str(tmp_path / side / "step1" / "rank0") for side in ("target", "golden")]
     out = tmp_path / "out"
     assert _native.main(["compare", "-tp", sides[0], "-gp", sides[1], "-o", str(out), "-q"]) == 1
-    (rank,) = json.loads((out / "summary.json").read_text())["ranks"]
+    (summary,) = out.glob("*_summary.json")
+    (rank,) = json.loads(summary.read_text())["ranks"]
     found = rank["first_divergence"]
     assert found["record"] == "Functional.layer_norm.4.forward"
     assert found["module"] == "Module.blocks.2.norm1.LayerNorm.forward.0"
