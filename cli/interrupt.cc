@@ -10,8 +10,10 @@
 #include <iterator>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "core/atomic_file.h"
+#include "core/threads.h"
 
 namespace vernier {
 namespace {
@@ -23,11 +25,13 @@ constexpr int kPatienceSeconds = 2;
 // A handler may neither lock nor allocate: it posts, and a thread of ours acts.
 std::atomic<int> num_signals{0};
 std::atomic<bool> finished{false};
+std::atomic<bool> has_watcher{
+    false};  // false: the system had no thread for it, and the first signal ends the program
 sem_t wake_up;
 
 void OnSignal(int) {
   const int saved_errno = errno;
-  if (num_signals.fetch_add(1) > 0) {
+  if (num_signals.fetch_add(1) > 0 || !has_watcher) {
     RemoveUnfinishedFiles();
     _exit(kExitInterrupted);
   }
@@ -63,7 +67,7 @@ void Watch(const std::stop_source& stop) {
 struct State {
   std::stop_source stop;
   struct sigaction before[std::size(kSignals)] = {};
-  std::thread watcher;
+  std::vector<std::jthread> watcher;
 };
 std::unique_ptr<State> state;
 
@@ -74,7 +78,9 @@ Interrupt::Interrupt() {
   finished = false;
   sem_init(&wake_up, 0, 0);
   state = std::make_unique<State>();
-  state->watcher = std::thread(Watch, state->stop);
+  StartThreads(
+      1, [stop = state->stop] { Watch(stop); }, state->watcher);
+  has_watcher = !state->watcher.empty();
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
@@ -89,7 +95,7 @@ Interrupt::~Interrupt() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &state->before[i], nullptr);
   finished = true;
   sem_post(&wake_up);
-  state->watcher.join();
+  state->watcher.clear();  // joins
   sem_destroy(&wake_up);
   state.reset();
 }
