@@ -3,9 +3,9 @@
 
     tests/faults/run.py EXECUTABLE [--most N]
 
-Each scenario is run once without a fault. Then, for every kind of call, its first, second, … call fails, up to N of them,
-and once all from the first on. Whatever fails, the program must end by itself with 0, 1 or 2, say something when it ends
-with 2, call nothing a defect of its own, leave no temporary file, and write either the same report or none.
+Each scenario is run once without a fault. Then, for every kind of call, its first, second, … call fails, up to N of
+them, and once all from the first on. Whatever fails, the program must end by itself with 0, 1 or 2, say something when
+it ends with 2, call nothing a defect of its own, leave no temporary file, and write either the same report or none.
 """
 
 import argparse
@@ -87,9 +87,8 @@ def run(executable, words, folder, fault=None):
         call, number, rest = fault
         environment |= {"LD_PRELOAD": str(folder / "shim.so"), "VN_FAULT_CALL": call, "VN_FAULT_AT": str(number)}
         environment |= {"VN_FAULT_ERRNO": str(FAULTS[call]), "VN_FAULT_REST": "1" if rest else "0"}
-    done = subprocess.run(
-        [executable, *words], cwd=folder, env=environment, capture_output=True, text=True, errors="replace", timeout=SECONDS
-    )
+    words = [executable, *words]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, errors="replace", timeout=SECONDS)
     written = {path.name: path for path in out.iterdir()} if out.is_dir() else {}
     return done.returncode, done.stdout + done.stderr, written
 
@@ -136,7 +135,9 @@ def main():
                         found = ["hangs"]
                     for mistake in found:
                         num_mistakes += 1
-                        print(f"{scenario}: {call} number {fault[1]}{' and all after it' if fault[2] else ''}: {mistake}")
+                        print(
+                            f"{scenario}: {call} number {fault[1]}{' and all after it' if fault[2] else ''}: {mistake}"
+                        )
     print(f"faults: {num_faults} injected, {num_mistakes} mistakes")
     return 1 if num_mistakes else 0
 

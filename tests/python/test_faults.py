@@ -43,7 +43,7 @@ def test_too_little_memory_is_told(tmp_path):
             capture_output=True,
             text=True,
             timeout=300,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         )
         codes.add(done.returncode)
         if done.returncode == 2:
