@@ -1,5 +1,6 @@
 """config.json: one table of keys with type, default, check and meaning. docs/record.md is written from it."""
 
+import difflib
 import json
 import os
 import re
@@ -21,9 +22,9 @@ LARGEST_NUMBER = 1_000_000
 LARGEST_RANGE = 1_000_000
 GONE_TASKS = {
     "free_benchmark": "it is not part of this tool",
-    "run_ut": "use `vernier acc_check`",
+    "run_ut": "it replays single calls, nothing is recorded",
     "grad_probe": "record level mix and look at parameters_grad",
-    "acc_check": "it configures `vernier acc_check`, nothing is recorded",
+    "acc_check": "it replays single calls, nothing is recorded",
     "exception_dump": "it belongs to another framework",
 }
 
@@ -178,6 +179,9 @@ SECTION = (
     Key("overflow_nums", 1, integer(1, extra=(-1,)), "1", "tasks nan_check, overflow_check: stop after so many calls that produced NaN or Inf, -1 never"),
 )
 # fmt: on
+# msprobe knows these, and nothing here depends on them.
+UNUSED_TOP = {"seed", "is_deterministic", "enable_dataloader", "acl_config", *TASKS, *GONE_TASKS}
+UNUSED_SECTION = {"backward_input", "file_format", "device", "check_mode"}
 
 
 class Config:
@@ -187,11 +191,14 @@ class Config:
         document = dict(document, **{key: value for key, value in (overrides or {}).items() if value is not None})
         if document.get("task") in GONE_TASKS:
             raise parameter_error("task", document["task"], f"{', '.join(TASKS)} ({GONE_TASKS[document['task']]})")
+        self.notes = []
         self._take(TOP, document, "")
         section = document.get(self.task, {})
         if not isinstance(section, dict):
             raise parameter_error(self.task, section, "an object")
         self._take(SECTION, section, self.task + ".")
+        self._note_unknown(document, TOP, UNUSED_TOP, "", SECTION, f'in the section "{self.task}"')
+        self._note_unknown(section, SECTION, UNUSED_SECTION, self.task + ".", TOP, "at the top")
         self._check_together()
 
     def _take(self, table, values, prefix):
@@ -200,12 +207,24 @@ class Config:
             given = key.name in values and not (value is None and key.default is None)
             setattr(self, key.name, key.check(prefix + key.name, value) if given else key.default)
 
+    def _note_unknown(self, values, table, unused, prefix, other_table, other_place):
+        """What is spelled wrongly or stands in the wrong place would have no effect, and nobody would know why."""
+        known = {key.name for key in table}
+        others = {key.name for key in other_table}
+        for name in values:
+            if name in known or name in unused:
+                continue
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            if name in others:
+                hint = f"; it belongs {other_place}"
+            self.notes.append(f"config: unknown setting {prefix}{name} is ignored{hint}")
+
     def _check_together(self):
         if not self.dump_path:
             raise parameter_error(
                 "dump_path", self.dump_path, "the path of a folder; put it into config.json or the call"
             )
-        self.notes = []
         if self.task == "structure" and self.level not in ("L0", "mix"):
             self.notes.append(f"task structure needs level L0 or mix; level {self.level} becomes mix")
             self.level = "mix"

@@ -1,6 +1,10 @@
 """config.json: every wrong value is refused with its key, itself and what is allowed."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from vernier import RecordError
@@ -121,3 +125,57 @@ def test_calls_without_a_debugger():
     for call in (PrecisionDebugger.start, PrecisionDebugger.stop, PrecisionDebugger.step):
         with pytest.raises(RecordError, match="construct one first"):
             call()
+
+
+# -- settings that have no effect
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"levl": "L0"}, "unknown setting levl is ignored (did you mean level?)"),
+        ({"statistics": {"lst": ["relu"]}}, "unknown setting statistics.lst is ignored (did you mean list?)"),
+        ({"list": ["relu"]}, 'unknown setting list is ignored; it belongs in the section "statistics"'),
+        ({"statistics": {"rank": [0]}}, "unknown setting statistics.rank is ignored; it belongs at the top"),
+        ({"xyzzy": 1}, "unknown setting xyzzy is ignored"),
+    ],
+)
+def test_an_unknown_setting_is_named(change, note):
+    assert Config(dict(GOOD, **change)).notes == [f"config: {note}"]
+
+
+def test_what_msprobe_knows_and_nothing_here_uses_is_not_named():
+    document = {
+        "task": "tensor", "dump_path": "./d", "rank": [], "step": [], "level": "L1", "seed": 1234,
+        "is_deterministic": False, "enable_dataloader": False, "acl_config": "", "async_dump": False,
+        "tensor": {"scope": [], "list": [], "data_mode": ["all"], "backward_input": [], "file_format": "npy"},
+        "statistics": {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics", "device": "host"},
+        "overflow_check": {"overflow_nums": 1, "check_mode": "all"},
+        "run_ut": {"white_list": [], "black_list": [], "error_data_path": "./"},
+        "grad_probe": {"grad_level": "L1", "param_list": [], "bounds": [-1, 0, 1]},
+        "free_benchmark": {"scope": [], "list": [], "fuzz_device": "npu"},
+    }  # fmt: skip
+    for task in ("tensor", "statistics", "overflow_check", "nan_check"):
+        assert Config(dict(document, task=task)).notes == []
+
+
+def test_an_unknown_setting_is_said_when_the_debugger_is_made(tmp_path, monkeypatch, capsys):
+    from vernier import PrecisionDebugger
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(dict(GOOD, levl="L0")))
+    PrecisionDebugger._forget()
+    PrecisionDebugger(config_path="config.json")
+    PrecisionDebugger._forget()
+    assert "[WARNING] config: unknown setting levl is ignored (did you mean level?)" in capsys.readouterr().out
+
+
+def test_commands_that_messages_name_exist():
+    import vernier
+
+    named = set()
+    for path in Path(vernier.__file__).parent.rglob("*.py"):
+        named.update(re.findall(r"`vernier (\w+)", path.read_text(encoding="utf-8")))
+    for command in named:
+        asked = subprocess.run([sys.executable, "-m", "vernier", "help", command], capture_output=True, text=True)
+        assert asked.returncode == 0, asked.stderr
