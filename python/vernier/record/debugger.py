@@ -1,6 +1,7 @@
 """PrecisionDebugger: when to record, where to, and what surrounds it."""
 
 import atexit
+import contextlib
 import functools
 import importlib
 import itertools
@@ -111,6 +112,8 @@ class Service:
         self._recorder = self._capture = self._interposer = self._saver = None
         self._folder = None
         self._over = self._running = False
+        self._has_begun = False  # from then on nothing of ours is raised
+        self._num_starts = 0
         self._custom = {}
         self._imported = set()  # modules of custom_wrap_ops
         self._configured = []  # what they gave: keys of _custom
@@ -128,23 +131,31 @@ class Service:
     def start(self, model, token_range, rank_id, scheduled_tokens):
         if self._over or os.getpid() != self._process or self.config.level == "debug":
             return
-        self._reread()
+        self._quietly(self._reread)
         models = _models(model, self.config.level in ("L0", "mix") or token_range is not None)
         token_range = _token_range(token_range)
-        if self._running or not self._wanted(rank_id):
+        scheduled_tokens = _scheduled_tokens(scheduled_tokens)
+        if not self._wanted(rank_id):
             return
+        self._num_starts += 1
+        if self._running or not self._is_scheduled(scheduled_tokens):
+            return
+        with self._first_time_raising():
+            self._begin(models, token_range, rank_id, scheduled_tokens)
+
+    def _begin(self, models, token_range, rank_id, scheduled_tokens):
         self._open()
-        if not self._cut_rows(scheduled_tokens):
-            return
+        if scheduled_tokens is not None and self.config.request_id:
+            self._capture.cut.set_rows(scheduled_tokens, self.config.request_id)
         self._interposer.add_models(models)
         self._begin_folder(rank_id)
         self._import_custom()
-        self._running = True
-        self._capture.on = token_range is None
-        self._interposer.on()
         if token_range is not None:
             hook = functools.partial(_count_call, self._capture, itertools.count(), *token_range)
             self._token_handle = models[0][1].register_forward_pre_hook(hook)
+        self._capture.on = token_range is None
+        self._interposer.on()
+        self._running = True
 
     def stop(self):
         if self._recorder is None or os.getpid() != self._process:
@@ -152,26 +163,27 @@ class Service:
         was_running, self._running = self._running, False
         if was_running:
             self._capture.on = False
-            self._interposer.off()
-            if self._token_handle is not None:
-                self._token_handle.remove()
-                self._token_handle = None
-            self._capture.backward.forget_dead()
+            self._quietly(self._interposer.off)
+            self._stop_counting()
+            self._quietly(self._capture.backward.forget_dead)
         if self._folder is not None:
             self._capture.drain()
-            self._finish(self._recorder.flush)
+            self._quietly(self._recorder.flush)
             if was_running:
                 self._say_what_was_recorded()
+
+    def _stop_counting(self):
+        if self._token_handle is not None:
+            self._token_handle.remove()
+            self._token_handle = None
 
     def step(self):
         if os.getpid() != self._process:
             return
         self.stop()
         if self._recorder is not None and self._folder is not None:
-            self._interposer.sweep()
-            self._capture.end_step()
-            self._saver.end_step()
-            self._finish(self._recorder.end)
+            for end in (self._interposer.sweep, self._capture.end_step, self._saver.end_step, self._recorder.end):
+                self._quietly(end)
             self._folder = None
         self.loop += 1
         self._is_past_last_step()
@@ -182,20 +194,35 @@ class Service:
             return
         if config.step and self.current_step not in config.step:
             return
-        self._open()
         if self._folder is None:
-            self._begin_folder(None)
-        self._saver.save(variable, name, save_backward)
+            with self._first_time_raising():
+                self._open()
+                self._begin_folder(None)
+        if self._folder is not None:
+            self._saver.save(variable, name, save_backward)
 
     def close(self):
         """At exit: what is pending is written."""
         if os.getpid() != self._process or self._recorder is None:
             return
+        self._say_what_was_not_called()
         self.stop()
-        self._capture.end_step()
-        self._recorder.close()
+        self._quietly(self._capture.end_step)
+        self._quietly(self._recorder.close)
         self._recorder = None
         self._over = True
+
+    def _say_what_was_not_called(self):
+        if self._running:
+            log.warning(
+                "stop() was not called: recording went on to the end of the program; "
+                "call stop() after what is to be recorded"
+            )
+        if self._num_starts > 1 and self.loop == 0:
+            log.warning(
+                f"step() was not called: {self._num_starts} calls of start() are recorded as one step, "
+                f"step{self.current_step}; call step() at the end of each iteration"
+            )
 
     def _let_go_in_child(self):
         """Forked children, as data loaders start them, never record: the files are their parent's."""
@@ -253,10 +280,10 @@ class Service:
     def _release(self):
         """Lets go of everything that depends on the configuration."""
         if self._recorder is not None:
-            self._capture.end_step()
+            self._quietly(self._capture.end_step)
             if self._folder is not None:
-                self._finish(self._recorder.end)
-            self._recorder.close()
+                self._quietly(self._recorder.end)
+            self._quietly(self._recorder.close)
         self._recorder = self._capture = self._interposer = self._saver = self._folder = None
 
     def _open(self):
@@ -270,24 +297,12 @@ class Service:
         for module, api, prefix in self._custom.values():
             self._interposer.add_custom(module, api, prefix)
 
-    def _cut_rows(self, scheduled_tokens):
-        if scheduled_tokens is None:
-            return True
-        whole = isinstance(scheduled_tokens, dict) and all(
-            isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in scheduled_tokens.values()
-        )
-        if not whole:
-            raise parameter_error(
-                "scheduled_tokens", scheduled_tokens, "a dict of request to a positive number of tokens"
-            )
+    def _is_scheduled(self, scheduled_tokens):
         request = self.config.request_id
-        if not request:
+        if scheduled_tokens is None or not request or request in scheduled_tokens:
             return True
-        if request not in scheduled_tokens:
-            log.warning(f"request {request!r} is not scheduled in step {self.current_step}; the step is skipped")
-            return False
-        self._capture.cut.set_rows(scheduled_tokens, request)
-        return True
+        log.warning(f"request {request!r} is not scheduled in step {self.current_step}; the step is skipped")
+        return False
 
     # -- folders
 
@@ -301,6 +316,7 @@ class Service:
             return
         if self._folder is None:
             self._make_way(folder)
+        self._totals_before = self._recorder.totals()
         is_debug = config.level == "debug"
         if hasattr(self._capture, "set_place"):
             self._capture.set_place(f"step{self.current_step}", leaf)
@@ -329,6 +345,9 @@ class Service:
                 text = f"{folder} exists and overwrite is false; choose another dump_path or remove it"
                 raise RecordError(RecordError.FILE, text)
             log.warning(f"{folder} exists; it is replaced by this recording")
+            if os.path.islink(folder) or not os.path.isdir(folder):
+                os.unlink(folder)  # what a link leads to is not ours
+                return
             old = f"{folder}.old{os.getpid()}"
             os.rename(folder, old)
             shutil.rmtree(old)
@@ -337,14 +356,30 @@ class Service:
 
     # -- ends
 
-    def _finish(self, call):
+    @contextlib.contextmanager
+    def _first_time_raising(self):
+        """What cannot begin at first is the caller's to know. Later the model goes on, and the step is left out."""
+        try:
+            yield
+            self._has_begun = True
+        except Exception as error:
+            self._folder = None
+            self._stop_counting()
+            if self._capture is not None:
+                self._capture.on = False
+            if not self._has_begun:
+                raise
+            self._on_failure(error, f"; step {self.current_step} is not recorded")
+
+    def _quietly(self, call):
         try:
             call()
         except Exception as error:
             self._on_failure(error)
 
     def _say_what_was_recorded(self):
-        totals = self._recorder.totals()
+        now = self._recorder.totals()
+        totals = {name: now[name] - self._totals_before[name] for name in now}
         if self._capture.num_calls == 0 and self.config.level != "debug":
             reason = {
                 "L0": "no module of the model was called between start() and stop()",
@@ -358,13 +393,13 @@ class Service:
                 f"files, {saved:.1f} MiB saved because they were stored already"
             )
 
-    def _on_failure(self, error):
+    def _on_failure(self, error, consequence=""):
         """An error of ours: said once for each kind, never raised into the model."""
         key = (type(error).__name__, getattr(error, "key", ""))
         if key in self._errors:
             return
         self._errors.add(key)
-        log.error(f"recording: {error}")
+        log.error(f"recording: {error}{consequence}")
         if self._folder is None:
             return
         try:
@@ -468,6 +503,15 @@ def _models(model, needed):
                 "model", type(item).__name__, "a torch.nn.Module that is not scripted, or a list of them"
             )
     return [(f"{i}." if listed else "", item) for i, item in enumerate(models)]
+
+
+def _scheduled_tokens(counts):
+    whole = isinstance(counts, dict) and all(
+        isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in counts.values()
+    )
+    if counts is not None and not whole:
+        raise parameter_error("scheduled_tokens", counts, "a dict of request to a positive number of tokens")
+    return counts
 
 
 def _token_range(bounds):

@@ -22,9 +22,11 @@ def _threshold():
 def write(level, text):
     if _LEVELS[level] >= _threshold():
         rank = "" if _rank is None else f" [rank {_rank}]"
-        print(
-            f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({os.getpid()}){rank} [{level}] {text}", file=sys.stdout, flush=True
-        )
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({os.getpid()}){rank} [{level}] {text}"
+        try:
+            print(line, file=sys.stdout, flush=True)
+        except (OSError, ValueError):
+            pass  # the disk is full, the reader is gone, or the stream is closed: no reason to end the model
 
 
 def info(text):

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 
+from . import log
 from .errors import RecordError, parameter_error
 
 _DETERMINISTIC_ENVIRONMENT = {
@@ -205,14 +206,19 @@ def random_save(output_path="./output"):
             csv.writer(file).writerow(("api_name", "stack"))
     except OSError as error:
         raise RecordError(RecordError.FILE, f"{path}: {error.strerror}") from None
-    counts = {}
+    counts, failures = {}, []
 
     def recorded(library, name, original):
         def draw(*args, **kwargs):
             number = counts[library, name] = counts.get((library, name), -1) + 1
             frames = "".join(traceback.format_stack()[:-1])
-            with open(path, "a", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerow((f"{library}.{name}.{number}", frames))
+            try:
+                with open(path, "a", newline="", encoding="utf-8") as file:
+                    csv.writer(file).writerow((f"{library}.{name}.{number}", frames))
+            except OSError as error:
+                if not failures:
+                    log.warning(f"random_save: {path}: {error.strerror}; calls from here on may be missing")
+                failures.append(error.errno)
             return original(*args, **kwargs)
 
         return draw

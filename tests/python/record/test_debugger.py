@@ -402,6 +402,71 @@ def test_exit_without_stop_writes_everything(recording, tmp_path):
     assert list(document["data"]) == ["Torch.relu.0.forward"]
 
 
+def test_a_link_in_the_place_of_the_folder_is_replaced_and_what_it_leads_to_is_not(recording):
+    elsewhere = recording.folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "dump.json").write_text("precious")
+    folder = recording.dump(rank=0).folder
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(elsewhere.resolve())
+    debugger = recording.debugger()
+    debugger.start(rank_id=0)
+    torch.add(torch.ones(1), 1)
+    debugger.step()
+    assert recording.dump(rank=0).names == ["Torch.add.0.forward"]
+    assert not folder.is_symlink()
+    assert os.listdir(folder.parent) == ["rank0"]
+    assert (elsewhere / "dump.json").read_text() == "precious"
+
+
+def test_files_and_folders_are_no_more_open_than_the_umask_allows(recording):
+    before = os.umask(0o077)
+    try:
+        recording.run(lambda: torch.add(torch.ones(2000), 1), task="tensor")
+    finally:
+        os.umask(before)
+    found = list((recording.folder / "dump").rglob("*"))
+    assert len(found) > 5
+    assert [path for path in found if path.stat().st_mode & 0o077] == []
+
+
+def test_each_step_tells_what_it_stored_itself(recording, capsys):
+    debugger = recording.debugger(task="tensor")
+    for number in range(3):
+        debugger.start()
+        torch.add(torch.full((2**18,), float(number)), 0.5)
+        debugger.step()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "MiB of tensors seen" in line]
+    assert len(lines) == 3
+    texts = [line.partition(f"proc{os.getpid()}: ")[2] for line in lines]
+    assert texts == [texts[0]] * 3
+    assert texts[0].startswith("3.0 MiB of tensors seen, 2.0 MiB stored in 2 files, 1.0 MiB saved")
+
+
+def test_what_was_not_called_is_said_at_the_end(recording, capsys):
+    debugger = recording.debugger()
+    debugger.start()
+    PrecisionDebugger._forget()
+    text = capsys.readouterr().out
+    assert "stop() was not called" in text
+    assert "step() was not called" not in text
+    debugger = recording.debugger()
+    for _ in range(3):
+        debugger.start()
+        torch.add(torch.ones(1), 1)
+        debugger.stop()
+    PrecisionDebugger._forget()
+    text = capsys.readouterr().out
+    assert "step() was not called: 3 calls of start() are recorded as one step, step0" in text
+    assert "stop() was not called" not in text
+    debugger = recording.debugger()
+    debugger.start()
+    torch.add(torch.ones(1), 1)
+    debugger.stop()
+    PrecisionDebugger._forget()
+    assert "was not called" not in capsys.readouterr().out
+
+
 def test_children_never_record(recording):
     def body():
         torch.add(torch.ones(1), 1)
