@@ -115,6 +115,11 @@ Error ErrnoError(std::string path, int error_number) {
   return Error{CodeOfErrno(error_number), std::move(path), std::generic_category().message(error_number)};
 }
 
+void RestrictMode(const fs::path& path, mode_t mode) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) == 0) (void)!chmod(path.c_str(), found.st_mode & mode);
+}
+
 void RemoveUnfinishedFiles() {
   for (CleanupSlot& slot : cleanup_slots) {
     if (slot.state.load(std::memory_order_acquire) == CleanupSlot::kArmed) unlink(slot.path);
@@ -141,7 +146,7 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
     if (file.fd_ < 0) return ErrnoError(path, errno);
     return file;
   }
-  if (exists && access(path.c_str(), W_OK) != 0) return ErrnoError(path, errno);
+  if (exists && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) return ErrnoError(path, errno);
   std::error_code problem;
   file.path_ = exists ? fs::canonical(path, problem) : path;
   if (!problem && !exists && path.has_parent_path()) fs::create_directories(path.parent_path(), problem);

@@ -1,6 +1,8 @@
 // A file that is either there whole or not at all.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -62,6 +64,9 @@ class AtomicFile {
 void RemoveUnfinishedFiles();
 // Removes temporary files in a folder whose process died. Those of the last minute stay.
 void RemoveLeftovers(const std::filesystem::path& folder);
+
+// Takes away the rights that are not in `mode`, and gives none: what the umask forbids stays forbidden.
+void RestrictMode(const std::filesystem::path& path, mode_t mode);
 
 // The code for an errno: kNotFound, kNoPermission, kClosedPipe or kIo.
 ErrorCode CodeOfErrno(int error_number);

@@ -1,6 +1,7 @@
 #include "profiles/msprobe/context.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
@@ -17,11 +18,13 @@ std::string ParentOf(const std::filesystem::path& construct_json, std::string_vi
   if (!file) return {};
   JsonCursor cursor(TextOf(*file));
   std::string parent, buffer;
+  // A recording that was killed may have a name twice, and end inside one: the last whole one counts.
   cursor.ForEachMember([&](std::string_view key, bool escaped) {
-    if ((escaped ? DecodeJsonString(key) : std::string(key)) != name) return cursor.Skip();
+    if ((escaped ? DecodeJsonString(key) : key) != name) return cursor.Skip();
+    std::string found;
     const auto take = [&] {
-      if (parent.empty() && cursor.Peek() == JsonKind::kString) {
-        parent = cursor.TakeString(buffer);
+      if (found.empty() && cursor.Peek() == JsonKind::kString) {
+        found = cursor.TakeString(buffer);
       } else {
         cursor.Skip();
       }
@@ -31,7 +34,7 @@ std::string ParentOf(const std::filesystem::path& construct_json, std::string_vi
     } else {
       take();
     }
-    cursor.Stop();
+    if (cursor.ok()) parent = std::move(found);
   });
   return parent;
 }

@@ -76,10 +76,14 @@ Outcome<std::optional<StackFile>> OpenStack(const RankJob& job, const Settings& 
     }
   }
   Result<StackFile> stack = StackFile::Open(path);
-  if (!stack) {
-    return RunFailure(log, stack.error().code == ErrorCode::kBadShape
+  if (!stack || (stack->torn() && settings.as_msprobe)) {
+    return RunFailure(log, !stack && stack.error().code == ErrorCode::kBadShape
                                ? stack.error().detail
                                : fmt::format("load json file \"{}\" failed.", path.filename().string()));
+  }
+  if (stack->torn()) {
+    log.Warning(fmt::format("{} ends in the middle: its writer was stopped. The stacks before that are used.",
+                            path.string()));
   }
   for (const Record& record : npu.records()) {
     if (std::string problem = stack->Problem(record.name); !problem.empty())

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 
 #include "core/atomic_file.h"
 #include "core/json_writer.h"
@@ -134,7 +134,7 @@ class RowConsumer {
     result_.columns = headings_;
     result_.written = reports_->paths();
     if (settings_.generation == Generation::kClassic && !settings_.output_path.empty()) {
-      for (const fs::path& path : result_.written) chmod(path.c_str(), kFileMode);
+      for (const fs::path& path : result_.written) RestrictMode(path, kFileMode);
       if (settings_.advise) return WriteAdvice();
     }
     return Done{};
@@ -222,7 +222,7 @@ class RowConsumer {
       VN_RETURN_IF_ERROR(file.Write(line + '\n'));
     }
     VN_RETURN_IF_ERROR(file.Commit());
-    chmod(path.c_str(), kFileMode);
+    RestrictMode(path, kFileMode);
     log_.Info(fmt::format("The advisor summary is saved in: {}", path.string()));
     result_.written.push_back(path);
     return Done{};

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/atomic_file.h"
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
 #include "core/paths.h"
@@ -134,7 +135,7 @@ Outcome<Done> CreateOutputFolder(const fs::path& path, bool strict, Log& log) {
     return RunFailure(log, fmt::format("The folder {} cannot be created: {}.", path.string(),
                                        error ? error.message() : "a file of that name exists"));
   }
-  if (is_new) chmod(path.c_str(), kFolderMode);
+  if (is_new) RestrictMode(path, kFolderMode);
   if (access(path.c_str(), W_OK) != 0) {
     return RunFailure(log, fmt::format("The file path {} is not writable.", path.string()));
   }

@@ -45,8 +45,9 @@ Result<StackFile> StackFile::Open(const std::filesystem::path& path) {
     const JsonKind kind = cursor.Peek();
     const std::size_t start = cursor.position();
     if (!grouped) {
-      stack.stack_at_[escaped ? DecodeJsonString(key) : std::string(key)] = start;
-      return cursor.Skip();
+      cursor.Skip();
+      if (cursor.ok()) stack.stack_at_[escaped ? DecodeJsonString(key) : std::string(key)] = start;
+      return;
     }
     if (kind != JsonKind::kArray) return cursor.Skip();
     std::vector<std::size_t> parts;
@@ -55,7 +56,7 @@ Result<StackFile> StackFile::Open(const std::filesystem::path& path) {
       parts.push_back(cursor.position());
       cursor.Skip();
     });
-    if (parts.size() != 2) return;
+    if (!cursor.ok() || parts.size() != 2) return;
     JsonCursor names(stack.text_, parts[0]);
     if (names.Peek() != JsonKind::kArray) return;
     names.ForEachElement([&] {
@@ -63,7 +64,8 @@ Result<StackFile> StackFile::Open(const std::filesystem::path& path) {
       stack.stack_at_[std::string(names.TakeString(buffer))] = parts[1];
     });
   });
-  if (!cursor.ok() || !cursor.AtEnd())
+  stack.torn_ = cursor.ran_out();
+  if (!stack.torn_ && (!cursor.ok() || !cursor.AtEnd()))
     return Error{ErrorCode::kBadHeader, path.string(), "load json file failed"};
   return stack;
 }

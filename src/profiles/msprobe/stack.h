@@ -18,6 +18,8 @@ class StackFile {
  public:
   // kBadHeader: the file is no JSON; kBadShape: it is, and no object.
   static Result<StackFile> Open(const std::filesystem::path& path);
+  // The file ends in the middle, as one may whose writer was killed: what stands whole before that is here.
+  bool torn() const { return torn_; }
 
   // The lines as a Python list text, or nothing when the record has no stack.
   std::string ListText(std::string_view api) const;
@@ -29,6 +31,7 @@ class StackFile {
   FileRef file_;
   std::string_view text_;
   std::unordered_map<std::string, std::size_t> stack_at_;
+  bool torn_ = false;
 };
 
 }  // namespace vernier::msprobe

@@ -46,6 +46,15 @@ TEST_F(Context, TakesTheFirstElementOfAListedParent) {
   EXPECT_EQ(Of("Tensor.add.0.forward").module, "Module.a.B.forward.0");
 }
 
+TEST_F(Context, TheLastOneCountsOfANameThatComesTwice) {
+  Write("construct.json",
+        R"({"Tensor.add.0.forward": null, "x": null, "Tensor.add.0.forward": "Module.a.B.forward.0"})");
+  EXPECT_EQ(Of("Tensor.add.0.forward").module, "Module.a.B.forward.0");
+  Write("construct.json",
+        R"({"Tensor.add.0.forward": "Module.a.B.forward.0", "Tensor.add.0.forward": "Module.c.D.)");
+  EXPECT_EQ(Of("Tensor.add.0.forward").module, "Module.a.B.forward.0");
+}
+
 TEST_F(Context, DamagedOrMissingSideFilesLeaveItEmpty) {
   EXPECT_EQ(Of("Tensor.add.0.forward").module, "");
   Write("construct.json", R"({"Tensor.add.0.forward": )");

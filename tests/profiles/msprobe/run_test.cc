@@ -1,6 +1,7 @@
 #include "profiles/msprobe/run.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <mutex>
@@ -208,6 +209,44 @@ TEST_F(MsprobeRun, IsNotSureAboutADumpThatEndsInTheMiddle) {
   settings_.as_msprobe = true;  // as msprobe
   EXPECT_FALSE(Run());
   EXPECT_NE(log_.find("load json file \"dump.json\" failed."), std::string::npos) << log_;
+}
+
+TEST_F(MsprobeRun, UsesTheStacksBeforeTheEndOfATornFile) {
+  WriteFiles(Data(3, 1), Data(3, 2));
+  const std::string text = R"({"0": [["Functional.relu.0.forward"], ["File a.py, line 1"]],)"
+                           R"( "1": [["Functional.relu.1.forward"], ["File b.py, line 2"]]})";
+  std::ofstream(settings_.npu_path.parent_path() / "stack.json") << text.substr(0, text.size() - 5);
+  ASSERT_TRUE(Run()) << log_;
+  EXPECT_NE(log_.find("stack.json ends in the middle"), std::string::npos) << log_;
+  const std::string result = ResultText("compare_result_20260101000000.csv");
+  EXPECT_NE(result.find("File a.py, line 1"), std::string::npos) << result;
+  EXPECT_EQ(result.find("b.py"), std::string::npos) << result;
+  settings_.as_msprobe = true;
+  EXPECT_FALSE(Run());
+  EXPECT_NE(log_.find("load json file \"stack.json\" failed."), std::string::npos) << log_;
+}
+
+TEST_F(MsprobeRun, LeavesNothingMoreOpenThanTheUmaskAllows) {
+  WriteFiles(Data(3, 1), Data(3, 2));
+  settings_.generation = Generation::kClassic;
+  settings_.advise = true;
+  for (const mode_t mask : {mode_t{0077}, mode_t{0022}}) {
+    settings_.output_path = folder_.path() / ("out" + std::to_string(mask));
+    const mode_t before = umask(mask);
+    const auto outcome = Run();
+    umask(before);
+    ASSERT_TRUE(outcome) << log_;
+    struct stat found = {};
+    ASSERT_EQ(stat(settings_.output_path.c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0750 & ~mask);
+    int num_files = 0;
+    for (const auto& file : fs::directory_iterator(settings_.output_path)) {
+      ASSERT_EQ(stat(file.path().c_str(), &found), 0);
+      EXPECT_EQ(found.st_mode & 0777 & mask, 0u) << file.path();
+      ++num_files;
+    }
+    EXPECT_GE(num_files, 2);
+  }
 }
 
 TEST_F(MsprobeRun, CountsARankWithoutItsFileAsSkipped) {
