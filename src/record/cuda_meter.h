@@ -11,14 +11,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "record/cuda_driver.h"
 #include "record/cuda_shared.h"
 #include "record/entry.h"
-#include "record/measure_cache.h"
 #include "record/tensor_words.h"
 
 namespace vernier {
@@ -36,7 +34,7 @@ class CudaMeter {
   CudaMeter& operator=(const CudaMeter&) = delete;
   ~CudaMeter();
 
-  // Remembered, or to be measured with the next Launch(). REQUIRES: tensor.readable(), on a device
+  // To be measured with the next Launch(). REQUIRES: tensor.readable(), on a device
   Result<std::shared_ptr<Slot>> Measure(const TensorWords& tensor, RecordTotals& totals);
   // Before the program may change what was handed over.
   Result<Done> Launch();
@@ -45,8 +43,6 @@ class CudaMeter {
   void WaitFor(std::uint64_t sequence);
   // The first failure that cost numbers, told once.
   Result<Done> TakeFailure();
-  // Storages may get new numbers after this.
-  void Forget() { known_.clear(); }
 
  private:
   struct OnStream {
@@ -67,9 +63,6 @@ class CudaMeter {
     std::uint64_t repeat = 1, num_elements = 0;
     cuda::Context context = nullptr;
     std::int64_t stream = 0;
-  };
-  struct HashOfKey {
-    std::size_t operator()(const MeasureCache::Key& key) const { return key.first; }
   };
 
   CudaMeter(const cuda::Driver& driver, const RecorderOptions& options, std::string compiler_path);
@@ -96,7 +89,6 @@ class CudaMeter {
   unsigned num_blocks_ = 0;  // of launch_
   Device* launch_device_ = nullptr;
   std::int64_t launch_stream_ = 0;
-  std::unordered_map<MeasureCache::Key, std::shared_ptr<Slot>, HashOfKey> known_;
 
   // Those who add and those who wait share these without a lock, which would make one wait for the other: a
   // place of the ring belongs to the one until it is launched, and to the other until it has arrived.

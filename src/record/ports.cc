@@ -92,7 +92,7 @@ Result<Done> PortReader::Read(const TensorWords& tensor, Port& port) {
   }
   const Place place = entry_ == nullptr ? Place{{}, {}, port.path}
                                         : Place{entry_->name, field_->key, port.path, entry_->whole};
-  VN_ASSIGN_OR_RETURN(const MeasureCache::Known known,
+  VN_ASSIGN_OR_RETURN(const StoredCache::Known known,
                       context_.meter.Measure(tensor, context_.store, place, context_.totals));
   not_finite_ |= known.measured.not_finite;
   port.measured = known.measured;

@@ -45,7 +45,6 @@ struct Recorder::Impl {
     Result<Done> result = Flush();
     step.reset();
     shared.meter.Forget();
-    if (shared.cuda != nullptr) shared.cuda->Forget();
     return result;
   }
 

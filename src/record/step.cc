@@ -365,7 +365,7 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
   Sink* const store = sink_->stores() && slot->entry != nullptr ? sink_.get() : nullptr;
   const Place place =
       store == nullptr ? Place{} : Place{slot->entry->name, slot->field, slot->path, slot->entry->whole};
-  VN_ASSIGN_OR_RETURN(const MeasureCache::Known known,
+  VN_ASSIGN_OR_RETURN(const StoredCache::Known known,
                       shared_.meter.Measure(tensor, store, place, shared_.totals));
   slot->stored = known.stored;
   if (!slot->has_numbers) slot->measured = known.measured;

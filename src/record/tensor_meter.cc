@@ -10,33 +10,41 @@ Measured WithoutElements(const TensorWords& tensor, SummaryMode mode) {
   return measured;
 }
 
+// Of every byte. With the sum of two kinds a change would have to keep both.
+std::uint64_t FingerprintOf(const Summary& summary) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
+  return summary.xor64 * kOdd + summary.crc32;
+}
+
 }  // namespace
 
 TensorMeter::TensorMeter(const RecorderOptions& options)
     : options_(options), pool_(options.staging_bytes), workers_(options.num_threads) {}
 
-Result<MeasureCache::Known> TensorMeter::Measure(const TensorWords& tensor, Sink* store, const Place& place,
-                                                 RecordTotals& totals) {
+// Nothing but reading it tells that memory is as it was: a write through .data, through NumPy or by somebody
+// else's kernel moves no version. What is only measured is measured again, then; what is stored need not be
+// copied and written again.
+Result<StoredCache::Known> TensorMeter::Measure(const TensorWords& tensor, Sink* store, const Place& place,
+                                                RecordTotals& totals) {
   ++totals.num_tensors;
   if (!tensor.readable()) {
-    return MeasureCache::Known{WithoutElements(tensor, options_.summary), nullptr};
+    return StoredCache::Known{WithoutElements(tensor, options_.summary), nullptr};
   }
   if (!WantsFile(tensor)) store = nullptr;
   if (store != nullptr) totals.bytes_seen += tensor.num_bytes();
-  if (tensor.storage == 0) return Read(tensor, store, place, totals);
+  if (store == nullptr || tensor.storage == 0 || !options_.dedup) return Read(tensor, store, place, totals);
 
-  // A file holds the shape too, so that another view needs one of its own.
-  const MeasureCache::Key key =
-      store != nullptr ? MeasureCache::KeyOf(tensor) : MeasureCache::KeyOf(tensor, WalkOf(tensor));
-  const std::uint64_t fingerprint = MeasureCache::FingerprintOf(tensor);
-  const MeasureCache::Known* const known = cache_.Find(key, fingerprint, tensor.num_bytes());
-  if (known != nullptr && store == nullptr) return MeasureCache::Known{known->measured, nullptr};
-  if (known != nullptr && options_.dedup && known->stored != nullptr && !known->stored->gone) {
-    totals.bytes_saved += tensor.num_bytes();
-    return MeasureCache::Known{known->measured, &store->StoreAgain(place, *known->stored)};
+  const StoredCache::Key key = StoredCache::KeyOf(tensor);
+  const StoredCache::Known* const known = cache_.Find(key, tensor.num_bytes());
+  if (known != nullptr && !known->stored->gone) {
+    const SummaryRequest request{.statistics = false, .crc32 = true, .xor64 = true};
+    if (FingerprintOf(Summarize(tensor, request, totals)) == known->fingerprint) {
+      totals.bytes_saved += tensor.num_bytes();
+      return StoredCache::Known{known->measured, &store->StoreAgain(place, *known->stored)};
+    }
   }
-  VN_ASSIGN_OR_RETURN(const MeasureCache::Known read, Read(tensor, store, place, totals));
-  cache_.Insert(key, fingerprint, tensor.num_bytes(), read);
+  VN_ASSIGN_OR_RETURN(const StoredCache::Known read, Read(tensor, store, place, totals));
+  cache_.Insert(key, tensor.num_bytes(), read);
   return read;
 }
 
@@ -50,15 +58,17 @@ bool TensorMeter::HasHighPrecision(const TensorWords& tensor) const {
   return Class(*tensor.dtype) != DtypeClass::kFloat || *tensor.dtype == Dtype::kF64;
 }
 
-Walk TensorMeter::WalkOf(const TensorWords& tensor) const {
-  return ModeOf(tensor) == SummaryMode::kStatistics ? Walk::ByMemory(tensor.strided())
-                                                    : Walk::InOrder(tensor.strided());
+Summary TensorMeter::Summarize(const TensorWords& tensor, const SummaryRequest& request,
+                               RecordTotals& totals) {
+  totals.bytes_measured += tensor.num_bytes();
+  SummaryTask task(tensor.strided(), request);
+  workers_.ForEach(task.num_chunks(), [&](std::size_t chunk) { task.RunChunk(chunk); });
+  return task.Finish();
 }
 
-Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,
-                                              RecordTotals& totals) {
+Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,
+                                             RecordTotals& totals) {
   ++totals.num_measured;
-  totals.bytes_measured += tensor.num_bytes();
   SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
   StagingPool::Buffer copy;
   if (store != nullptr) {
@@ -69,15 +79,15 @@ Result<MeasureCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* s
     }
     request.copy = copy.get();
     request.crc32 = true;  // a zip archive needs it
+    request.xor64 |= tensor.storage != 0 && options_.dedup;
   }
-  SummaryTask task(tensor.strided(), request);
-  workers_.ForEach(task.num_chunks(), [&](std::size_t chunk) { task.RunChunk(chunk); });
-  Summary summary = task.Finish();
+  Summary summary = Summarize(tensor, request, totals);
   if (request.statistics && !HasHighPrecision(tensor)) RoundSmallSquares(tensor.strided(), summary);
-  MeasureCache::Known known;
+  StoredCache::Known known;
   known.measured =
       ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
   if (store != nullptr) {
+    known.fingerprint = FingerprintOf(summary);
     known.stored = &store->Store(place, {*tensor.dtype, tensor.shape, summary.crc32, std::move(copy)});
   }
   return known;

@@ -1,9 +1,9 @@
 // One tensor handed over -> what is written about it, measured or remembered, and its file.
 #pragma once
 
-#include "record/measure_cache.h"
 #include "record/sink.h"
 #include "record/staging_pool.h"
+#include "record/stored_cache.h"
 #include "record/tensor_words.h"
 #include "record/workers.h"
 #include "vernier/record.h"
@@ -18,23 +18,24 @@ class TensorMeter {
   bool WantsFile(const TensorWords& tensor) const {
     return (options_.tensors || tensor.Has(kStore)) && !tensor.Has(kNoStore);
   }
-  // Reads the elements now, and has `store` keep them for `place`; null: nothing is to be kept.
-  Result<MeasureCache::Known> Measure(const TensorWords& tensor, Sink* store, const Place& place,
-                                      RecordTotals& totals);
+  // Reads the elements now, and has `store` keep them for `place`; null: nothing is to be kept. However often
+  // a tensor comes, its numbers are those of its elements at that moment.
+  Result<StoredCache::Known> Measure(const TensorWords& tensor, Sink* store, const Place& place,
+                                     RecordTotals& totals);
   // Storages may get new numbers after this.
   void Forget() { cache_.Clear(); }
 
  private:
   SummaryMode ModeOf(const TensorWords& tensor) const;
   bool HasHighPrecision(const TensorWords& tensor) const;
-  Walk WalkOf(const TensorWords& tensor) const;
-  Result<MeasureCache::Known> Read(const TensorWords& tensor, Sink* store, const Place& place,
-                                   RecordTotals& totals);
+  Summary Summarize(const TensorWords& tensor, const SummaryRequest& request, RecordTotals& totals);
+  Result<StoredCache::Known> Read(const TensorWords& tensor, Sink* store, const Place& place,
+                                  RecordTotals& totals);
 
   const RecorderOptions& options_;
   StagingPool pool_;
   Workers workers_;
-  MeasureCache cache_;
+  StoredCache cache_;
 };
 
 }  // namespace vernier

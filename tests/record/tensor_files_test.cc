@@ -205,8 +205,8 @@ TEST(TensorFiles, NamesThatBecomeTheSameAreToldApart) {
 
 // ---- what is remembered
 
-TEST(Remembering, AKnownTensorIsNotMeasuredAgain) {
-  Recording recording;
+TEST(Remembering, AKnownTensorIsNotCopiedAgain) {
+  Recording recording(Storing());
   const Words words = Floats(kTwos, {.storage = 7, .version = 1});
   recording.Put("A", "{\"x\":\x01}", words);
   recording.Put("B", "{\"x\":\x01}", words);
@@ -225,36 +225,45 @@ TEST(Remembering, AKnownTensorIsNotMeasuredAgain) {
   EXPECT_EQ(recording->Totals().num_measured, 6u);
 }
 
-TEST(Remembering, AViewOfTheSameElementsIsNotMeasuredAgain) {
-  const std::vector<float> data = {1, 2, 3, 4, 5, 6};
-  const auto num_measured = [&](SummaryMode mode) {
-    RecorderOptions options;
-    options.summary = mode;
-    Recording recording(options);
-    const auto put = [&](const std::string& name, const std::vector<std::int64_t>& shape,
-                         const std::vector<std::int64_t>& strides) {
-      recording.Put(name, "{\"x\":\x01}", Tensor(data.data(), Dtype::kF32, shape, {.storage = 7}, strides));
-    };
-    put("whole", {2, 3}, {3, 1});
-    put("flat", {6}, {1});
-    put("transposed", {3, 2}, {1, 3});
-    put("half", {1, 3}, {3, 1});
-    return recording->Totals().num_measured;
-  };
-  EXPECT_EQ(num_measured(SummaryMode::kStatistics), 2u);
-  EXPECT_EQ(num_measured(SummaryMode::kMd5), 3u);  // the order of the elements counts
+// One element, wherever it is: p.data[i] = 2, or a kernel of somebody else.
+TEST(Remembering, SeesAWriteThatMovedNoVersion) {
+  for (const bool stores : {false, true}) {
+    for (const std::size_t count : {3u, 70u, 5000u, 100003u}) {
+      RecorderOptions options = Storing();
+      options.tensors = stores;
+      Recording recording(options);
+      std::vector<float> data(count, 1.0f);
+      const Words words = Floats(data, {.storage = 7});
+      recording.Put("before", "{\"x\":\x01}", words);
+      std::size_t num_writes = 0;
+      for (std::size_t at = 0; at < count; at += count / 40 + 1, ++num_writes) {
+        data[at] = 2.0f;
+        recording.Put("written " + std::to_string(at), "{\"x\":\x01}", words);
+        data[at] = 1.0f;
+      }
+      recording.Put("after", "{\"x\":\x01}", words);
+      recording.Flush();
+      std::vector<std::string> expected(num_writes + 2, "2.0");
+      expected.front() = expected.back() = "1.0";
+      EXPECT_EQ(ValuesOf(recording.Data(), "Max"), expected) << count;
+      if (!stores) continue;
+      EXPECT_EQ(recording.TensorFiles().size(), num_writes + 1) << count;
+    }
+  }
 }
 
-TEST(Remembering, SeesAWriteThatMovedNoVersion) {
-  for (const std::size_t count : {3u, 5000u, 100000u}) {
-    Recording recording;
-    std::vector<float> data(count, 1.0f);
-    const Words words = Floats(data, {.storage = 7});
-    recording.Put("A", "{\"x\":\x01}", words);
-    std::fill(data.begin(), data.end(), 2.0f);  // p.data.fill_(2)
-    recording.Put("B", "{\"x\":\x01}", words);
-    EXPECT_EQ(ValuesOf(recording.Data(), "Max"), (Strings{"1.0", "2.0"})) << count;
-  }
+TEST(Remembering, SeesAWriteBetweenTheElementsOfAView) {
+  Recording recording(Storing());
+  std::vector<float> data(3000, 1.0f);
+  const Words column = Tensor(data.data(), Dtype::kF32, {1000}, {.storage = 7}, {3});
+  recording.Put("A", "{\"x\":\x01}", column);
+  data[1] = 5;  // of no element of the view
+  recording.Put("B", "{\"x\":\x01}", column);
+  data[1500] = 2;
+  recording.Put("C", "{\"x\":\x01}", column);
+  recording.Flush();
+  EXPECT_EQ(ValuesOf(recording.Data(), "Max"), (Strings{"1.0", "1.0", "2.0"}));
+  EXPECT_EQ(DataNames(recording), (Strings{"A.x.pt", "A.x.pt", "C.x.pt"}));
 }
 
 TEST(Remembering, AFileIsNamedAgain) {

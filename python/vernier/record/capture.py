@@ -144,7 +144,6 @@ class Capture:
     def end_step(self):
         self.backward.end_step()
         self.describer.functions.forget()
-        self.device_stage.forget()
         self.begin_step()
 
     # -- one API call

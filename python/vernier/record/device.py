@@ -23,7 +23,6 @@ class DeviceStage:
         self._copies = config.task == "tensor" or config.summary_mode != "statistics" or bool(config.tensor_list)
         self._high = config.precision == "high"
         self._next_slot = 1
-        self._known = {}  # what a tensor is and its version -> its numbers
         self._waiting = []  # (slot, numbers), to be fetched
         self._copying = []  # (slot, host copy, event)
         self._copying_bytes = 0
@@ -43,7 +42,7 @@ class DeviceStage:
         shape, strides = tuple(tensor.shape), tensor.stride()
         tensor = tensor.detach()
         mark, place = (0, 0), ()
-        if describer.identity or not self._copies:
+        if describer.identity:
             mark = describer.functions.mark(tensor, values.changed)
         if describer.identity and mark[0]:
             flags |= core.PLACED
@@ -52,13 +51,7 @@ class DeviceStage:
             flags |= core.COPY_FOLLOWS
             self._copy(slot, tensor)
         else:
-            key = (*mark, tensor.data_ptr(), shape, strides, tensor.dtype) if mark[0] else None
-            numbers = self._known.get(key)
-            if numbers is None:
-                numbers = self._reduce(tensor)
-                if key is not None:
-                    self._known[key] = numbers
-            self._waiting.append((slot, numbers))
+            self._waiting.append((slot, self._reduce(tensor)))
         values.words += (slot, *mark, code, flags, len(shape), *shape, *strides, *place)
         # Only after this put: until then the core does not know the slot.
         values.drain = len(self._waiting) >= _MANY_SLOTS or self._copying_bytes > _COPY_BYTES
@@ -100,9 +93,6 @@ class DeviceStage:
             kinds.extend(numbers[0])
         self._recorder.fill(slots, values, kinds)
         self._waiting = []
-
-    def forget(self):
-        self._known = {}
 
     # -- contents
 
@@ -156,9 +146,6 @@ class HostStage:
         return describer.host_tensor(host, values, flags)
 
     def drain(self):
-        pass
-
-    def forget(self):
         pass
 
 

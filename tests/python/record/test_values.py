@@ -373,3 +373,24 @@ def test_a_forked_child_does_not_wait_for_threads_it_does_not_have(stuck):
         debugger._service._recorder.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_numbers_are_of_the_value_at_the_call_though_no_version_moved(recording, task):
+    x = torch.ones(100_003)
+    alias, array = x.data, x.numpy()  # writes through these move no version of x
+
+    def body():
+        torch.neg(x)
+        alias[12_347] = 3
+        torch.neg(x)
+        array[54_321] = 5
+        torch.neg(x)
+        torch.neg(x)
+
+    dump = recording.run(body, task=task)
+    entries = [entry["input_args"][0] for name, entry in dump.data.items() if ".neg." in name]
+    assert [entry["Max"] for entry in entries] == [1.0, 3.0, 5.0, 5.0]
+    if task == "tensor":
+        assert [float(dump.tensor(entry["data_name"]).max()) for entry in entries] == [1.0, 3.0, 5.0, 5.0]
+        assert entries[2]["data_name"] == entries[3]["data_name"]

@@ -1,4 +1,4 @@
-// What was measured of tensors that may come again: the output of one call is the input of the next.
+// Which tensors were stored, of those that may come again: the output of one call is the input of the next.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@ namespace vernier {
 struct Stored;
 
 // A table of fixed size in which a newer tensor takes the place of an older one: storages that come up again
-// do so soon, or else are measured again. Not thread-safe.
-class MeasureCache {
+// do so soon, or else are stored again. Not thread-safe.
+class StoredCache {
  public:
   struct Known {
     Measured measured;
-    Stored* stored = nullptr;  // null: no elements are kept
+    Stored* stored = nullptr;       // null: no elements are kept
+    std::uint64_t fingerprint = 0;  // of every byte, as it was then: versions do not tell every change
   };
   // Which elements of which memory at which version. Two numbers of 64 bits instead of shape and strides.
   struct Key {
@@ -26,28 +27,22 @@ class MeasureCache {
     friend bool operator==(const Key&, const Key&) = default;
   };
 
-  MeasureCache();
-  // Of this tensor and no other view of the same elements.
+  StoredCache();
   static Key KeyOf(const TensorWords& tensor);
-  // Of the elements alone: a view of the same ones has the same numbers, however it is shaped.
-  static Key KeyOf(const TensorWords& tensor, const Walk& walk);
-  // Of some of the tensor's bytes, spread over it: a write that moves no version (through .data) shows here.
-  // REQUIRES: tensor.readable()
-  static std::uint64_t FingerprintOf(const TensorWords& tensor);
 
-  // Null when unknown, or changed since. `num_bytes` is the size of the tensor.
-  const Known* Find(const Key& key, std::uint64_t fingerprint, std::uint64_t num_bytes) const;
-  void Insert(const Key& key, std::uint64_t fingerprint, std::uint64_t num_bytes, const Known& known);
+  // Null when unknown. `num_bytes` is the size of the tensor.
+  const Known* Find(const Key& key, std::uint64_t num_bytes) const;
+  void Insert(const Key& key, std::uint64_t num_bytes, const Known& known);
   void Clear() { ++generation_; }
 
  private:
-  // Small tensors are many and cheap to measure again: their table stays in the processor's cache, and they
+  // Small tensors are many and cheap to store again: their table stays in the processor's cache, and they
   // do not push out the large ones.
   static constexpr std::size_t kNumSmallRows = std::size_t{1} << 12, kNumLargeRows = std::size_t{1} << 14;
   static constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 14;
   struct Row {
     Key key;
-    std::uint64_t fingerprint = 0, generation = 0;
+    std::uint64_t generation = 0;
     Known known;
   };
   // Null when the machine had no memory for the tables: then nothing is remembered.
