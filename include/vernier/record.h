@@ -3,6 +3,7 @@
 // docs/formats/msprobe_dump.md for the files.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -44,6 +45,8 @@ struct RecorderOptions {
   std::function<Result<std::unique_ptr<Sink>>(const SinkContext&, RecordFolder)> open_sink;
   // For tests.
   std::function<Result<DiskSpace>(const std::filesystem::path&)> disk_space = DiskSpaceAt;
+  // What is finished goes into files this often. docs/record.md promises it after two seconds.
+  std::chrono::milliseconds keep_up_every{1000};
 };
 
 // One folder of one step and rank.

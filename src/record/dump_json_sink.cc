@@ -71,6 +71,8 @@ Result<Done> DumpJsonSink::Create() {
   }
   VN_RETURN_IF_ERROR(document_.Create(folder / where_.file, where_.header, where_.dump_data_dir));
   if (options.identity) VN_RETURN_IF_ERROR(identity_.Create(folder / "identity.jsonl"));
+  stacks_.SetPath(folder / "stack.json");
+  construct_.SetPath(folder / "construct.json");
   return WriteBeside();
 }
 
@@ -111,6 +113,8 @@ Result<Done> DumpJsonSink::Flush(bool complete) {
   Result<Done> beside = WriteBeside();
   Result<Done> identities = identity_.Flush();
   document_.Rest();
+  stacks_.Rest();
+  construct_.Rest();
   VN_RETURN_IF_ERROR(beside);
   return identities;
 }
@@ -138,29 +142,26 @@ std::string_view DumpJsonSink::NameOf(const Stored& stored) const {
 }
 
 void DumpJsonSink::AddStack(std::string_view name, std::uint32_t stack) {
-  if (!where_.stack) return;
-  stacks_.Add(stack, name);
-  stacks_changed_ = true;
+  if (where_.stack) stacks_.Add(stack, name);
 }
 
 void DumpJsonSink::SetParent(std::string_view name, std::optional<std::string_view> parent,
                              std::optional<std::int64_t> micro_step) {
-  if (!where_.construct) return;
-  construct_.Set(name, parent, micro_step);
-  construct_changed_ = true;
+  if (where_.construct) construct_.Set(name, parent, micro_step);
 }
 
 void DumpJsonSink::SetState(std::string_view state) { identity_.SetState(state); }
 
 Result<Done> DumpJsonSink::WriteBeside() {
-  if (where_.stack && stacks_changed_) {
-    VN_RETURN_IF_ERROR(stacks_.Write(where_.folder / "stack.json", context_.stacks));
-  }
-  if (where_.construct && construct_changed_) {
-    VN_RETURN_IF_ERROR(construct_.Write(where_.folder / "construct.json"));
-  }
-  stacks_changed_ = construct_changed_ = false;
+  if (where_.stack) VN_RETURN_IF_ERROR(stacks_.Write());
+  if (where_.construct) VN_RETURN_IF_ERROR(construct_.Write());
   return Done{};
+}
+
+Result<Done> DumpJsonSink::KeepUp() {
+  if (where_.stack) VN_RETURN_IF_ERROR(stacks_.Grow());
+  if (where_.construct) VN_RETURN_IF_ERROR(construct_.Grow());
+  return identity_.Flush();
 }
 
 }  // namespace vernier

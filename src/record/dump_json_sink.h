@@ -30,12 +30,13 @@ class DumpJsonSink : public Sink {
   void SetParent(std::string_view name, std::optional<std::string_view> parent,
                  std::optional<std::int64_t> micro_step) override;
   void SetState(std::string_view state) override;
-  Result<Done> WriteBeside() override;
+  Result<Done> KeepUp() override;
 
  private:
   DumpJsonSink(const SinkContext& context, RecordFolder where)
-      : context_(context), where_(std::move(where)) {}
+      : context_(context), where_(std::move(where)), stacks_(context.stacks) {}
   Result<Done> Create();
+  Result<Done> WriteBeside();
   Stored& Named(const Place& place, StoredFile& file);
 
   SinkContext context_;
@@ -45,7 +46,6 @@ class DumpJsonSink : public Sink {
   IdentityFile identity_;
   StackFile stacks_;
   ConstructFile construct_;
-  bool stacks_changed_ = true, construct_changed_ = true;
   std::string value_;  // of the record that is appended
 };
 

@@ -1,12 +1,20 @@
 #include <unistd.h>
 
+#include <chrono>
+#include <exception>
 #include <mutex>
 #include <utility>
 
 #include "record/step.h"
+#include "record/ticker.h"
 #include "vernier/record.h"
 
 namespace vernier {
+namespace {
+
+constexpr std::uint64_t kLookEveryCalls = 64;
+
+}  // namespace
 
 // One lock around everything: calls are short, and the long ones, measuring a large tensor, use every core
 // themselves.
@@ -22,6 +30,7 @@ struct Recorder::Impl {
     }
     if (!step->stopped()) {
       Result<Done> result = fn(*step);
+      if (!has_ticker) KeepUpNowAndThen();
       if (!step->stopped()) return result;
     }
     seen |= kSeenStopped;
@@ -34,7 +43,24 @@ struct Recorder::Impl {
     return OnStep(seen, std::forward<Fn>(fn));
   }
 
+  // On the ticker's thread.
+  void KeepUp() {
+    const std::scoped_lock lock(mutex);
+    try {
+      if (step != nullptr) step->KeepUp();
+    } catch (const std::exception&) {  // no memory: the next record will say so
+    }
+  }
+
   // REQUIRES: mutex is held, for these
+  // Where the system has no thread for the ticker, calls of the program do its work.
+  void KeepUpNowAndThen() {
+    if (++num_calls % kLookEveryCalls != 0) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < keep_up_due) return;
+    step->KeepUp();
+    keep_up_due = now + shared.options.keep_up_every;
+  }
   Result<Done> Flush() {
     if (step == nullptr) return Done{};
     Result<Done> result = step->Flush();
@@ -53,6 +79,10 @@ struct Recorder::Impl {
   RecorderShared shared;
   std::unique_ptr<Step> step;
   bool stop_was_told = false;
+  bool has_ticker = false;
+  std::uint64_t num_calls = 0;  // without a ticker
+  std::chrono::steady_clock::time_point keep_up_due;
+  Ticker ticker;  // last, because it uses what is above
 };
 
 Recorder::Recorder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -77,6 +107,8 @@ Result<Done> Recorder::Begin(RecordFolder where) {
   VN_RETURN_IF_ERROR(impl_->End());
   VN_ASSIGN_OR_RETURN(impl_->step, Step::Create(impl_->shared, std::move(where)));
   impl_->stop_was_told = false;
+  impl_->has_ticker =
+      impl_->ticker.Start(impl_->shared.options.keep_up_every, [impl = impl_.get()] { impl->KeepUp(); });
   return Done{};
 }
 

@@ -18,24 +18,7 @@ namespace {
 constexpr int kFramesDepth = 2;
 constexpr std::string_view kMicroSteps = "megatron_micro_step_number";
 constexpr std::size_t kManyLines = std::size_t{1} << 14;  // bytes
-
-// Calls append(i, text) for each of `count` members, and writes what it gives.
-template <class Fn>
-Result<Done> WriteObject(const std::filesystem::path& path, std::size_t count, Fn&& append) {
-  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  std::string text = "{";
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0) text += ',';
-    AppendLine(1, text);
-    append(i, text);
-    VN_RETURN_IF_ERROR(file.Write(text));
-    text.clear();
-  }
-  if (count > 0) AppendLine(0, text);
-  text += '}';
-  VN_RETURN_IF_ERROR(file.Write(text));
-  return file.CommitUnsynced();
-}
+constexpr std::uint64_t kManyRepeated = std::uint64_t{1} << 20;
 
 bool IsKnown(const Port& port) { return port.identity.storage != 0; }
 
@@ -99,31 +82,96 @@ Result<std::uint32_t> StackTable::Find(std::int64_t number, std::string_view nam
                "stack " + std::to_string(number) + " is not declared"};
 }
 
-void StackFile::Add(std::uint32_t stack, std::string_view name) {
-  const auto [use, is_new] = use_of_.try_emplace(stack, uses_.size());
-  if (is_new) uses_.push_back({stack, {}});
-  uses_[use->second].names.push_back(name);
+Result<Done> MembersFile::Write(std::size_t count,
+                                const std::function<void(std::size_t, std::string&)>& append) {
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path_));
+  std::uint64_t end = 0;
+  buffer_ = "{";
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) buffer_ += ',';
+    AppendLine(1, buffer_);
+    append(i, buffer_);
+    end += buffer_.size();
+    VN_RETURN_IF_ERROR(file.Write(buffer_));
+    buffer_.clear();
+  }
+  end += buffer_.size();
+  const std::string_view tail = count == 0 ? kEmptyTail : kTail;
+  VN_RETURN_IF_ERROR(file.Write(buffer_.append(tail)));
+  VN_RETURN_IF_ERROR(file.CommitUnsynced());
+  whole_bytes_ = end;
+  empty_ = count == 0;
+  return file_.Open(path_, end, tail);
 }
 
-Result<Done> StackFile::Write(const std::filesystem::path& path, const StackTable& stacks) const {
-  return WriteObject(path, uses_.size(), [&](std::size_t i, std::string& text) {
-    text += '"';
-    AppendInteger(static_cast<std::int64_t>(i), text);
-    text += "\": [";
-    AppendLine(kFramesDepth, text);
-    text += '[';
-    for (const std::string_view& name : uses_[i].names) {
-      if (&name != uses_[i].names.data()) text += ',';
-      AppendLine(kFramesDepth + 1, text);
-      AppendJsonString(name, text);
-    }
-    AppendLine(kFramesDepth, text);
-    text += "],";
-    AppendLine(kFramesDepth, text);
-    text += stacks.text(uses_[i].stack);
-    AppendLine(1, text);
-    text += ']';
-  });
+Result<Done> MembersFile::Grow(std::size_t count,
+                               const std::function<void(std::size_t, std::string&)>& append) {
+  buffer_.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0 || !empty_) buffer_ += ',';
+    AppendLine(1, buffer_);
+    append(i, buffer_);
+  }
+  if (count == 0) return Done{};
+  VN_RETURN_IF_ERROR(file_.Append(buffer_, kTail));
+  empty_ = false;
+  return Done{};
+}
+
+void StackFile::Add(std::uint32_t stack, std::string_view name) {
+  const auto [found, is_new] = use_of_.try_emplace(stack, uses_.size());
+  if (is_new) uses_.push_back({stack, {}});
+  Use& use = uses_[found->second];
+  if (use.num_written == use.names.size()) fresh_.push_back(found->second);
+  use.names.push_back(name);
+  is_whole_ = false;
+}
+
+void StackFile::AppendUse(std::size_t key, const Use& use, std::size_t first_name, std::string& text) const {
+  text += '"';
+  AppendInteger(static_cast<std::int64_t>(key), text);
+  text += "\": [";
+  AppendLine(kFramesDepth, text);
+  text += '[';
+  for (std::size_t i = first_name; i < use.names.size(); ++i) {
+    if (i > first_name) text += ',';
+    AppendLine(kFramesDepth + 1, text);
+    AppendJsonString(use.names[i], text);
+  }
+  AppendLine(kFramesDepth, text);
+  text += "],";
+  AppendLine(kFramesDepth, text);
+  text += stacks_.text(use.stack);
+  AppendLine(1, text);
+  text += ']';
+}
+
+Result<Done> StackFile::Write() {
+  if (is_whole_) return Done{};
+  VN_RETURN_IF_ERROR(
+      file_.Write(uses_.size(), [&](std::size_t i, std::string& text) { AppendUse(i, uses_[i], 0, text); }));
+  for (Use& use : uses_) use.num_written = use.names.size();
+  fresh_.clear();
+  next_key_ = uses_.size();
+  repeated_bytes_ = 0;
+  is_whole_ = true;
+  return Done{};
+}
+
+Result<Done> StackFile::Grow() {
+  for (const std::size_t i : fresh_) {
+    if (uses_[i].num_written > 0) repeated_bytes_ += stacks_.text(uses_[i].stack).size();
+  }
+  // So that the repeated frames take no more room, and writing no more time, than all the rest.
+  if (repeated_bytes_ > std::max(kManyRepeated, file_.whole_bytes())) return Write();
+  VN_RETURN_IF_ERROR(file_.Grow(fresh_.size(), [&](std::size_t i, std::string& text) {
+    const Use& use = uses_[fresh_[i]];
+    AppendUse(next_key_ + i, use, use.num_written, text);
+  }));
+  next_key_ += fresh_.size();
+  for (const std::size_t i : fresh_) uses_[i].num_written = uses_[i].names.size();
+  fresh_.clear();
+  return Done{};
 }
 
 ConstructFile::Member& ConstructFile::MemberFor(std::string_view name) {
@@ -132,49 +180,73 @@ ConstructFile::Member& ConstructFile::MemberFor(std::string_view name) {
   Member& member = members_.emplace_back();
   member.name = name;
   by_name_.emplace(member.name, members_.size() - 1);
+  Changed(member);
   return member;
+}
+
+void ConstructFile::Changed(Member& member) {
+  is_whole_ = false;
+  if (!std::exchange(member.is_fresh, true)) fresh_.push_back(&member);
 }
 
 void ConstructFile::Set(std::string_view name, std::optional<std::string_view> parent,
                         std::optional<std::int64_t> micro_step) {
   Member& member = MemberFor(name);
+  if (member.parent != parent || member.micro_step != micro_step) Changed(member);
   member.parent = parent;
   member.micro_step = micro_step;
   if (!micro_step) return;
   Member& number = MemberFor(kMicroSteps);
   number.is_number = true;
-  number.micro_step = std::max(*micro_step, number.micro_step.value_or(0));
+  if (number.micro_step && *number.micro_step >= *micro_step) return;
+  number.micro_step = std::max<std::int64_t>(*micro_step, 0);
+  Changed(number);
 }
 
-Result<Done> ConstructFile::Write(const std::filesystem::path& path) const {
-  return WriteObject(path, members_.size(), [&](std::size_t i, std::string& text) {
-    const Member& member = members_[i];
-    AppendJsonString(member.name, text);
-    text += ": ";
-    if (member.is_number) return AppendInteger(*member.micro_step, text);
-    if (member.micro_step) {
-      text += '[';
-      AppendLine(2, text);
-    }
-    if (member.parent) {
-      AppendJsonString(*member.parent, text);
-    } else {
-      text += "null";
-    }
-    if (!member.micro_step) return;
-    text += ',';
+Result<Done> ConstructFile::Write() {
+  if (is_whole_) return Done{};
+  VN_RETURN_IF_ERROR(file_.Write(members_.size(),
+                                 [&](std::size_t i, std::string& text) { AppendMember(members_[i], text); }));
+  for (Member* member : fresh_) member->is_fresh = false;
+  fresh_.clear();
+  is_whole_ = true;
+  return Done{};
+}
+
+Result<Done> ConstructFile::Grow() {
+  VN_RETURN_IF_ERROR(
+      file_.Grow(fresh_.size(), [&](std::size_t i, std::string& text) { AppendMember(*fresh_[i], text); }));
+  for (Member* member : fresh_) member->is_fresh = false;
+  fresh_.clear();
+  return Done{};
+}
+
+void ConstructFile::AppendMember(const Member& member, std::string& text) {
+  AppendJsonString(member.name, text);
+  text += ": ";
+  if (member.is_number) return AppendInteger(*member.micro_step, text);
+  if (member.micro_step) {
+    text += '[';
     AppendLine(2, text);
-    AppendInteger(*member.micro_step, text);
-    AppendLine(1, text);
-    text += ']';
-  });
+  }
+  if (member.parent) {
+    AppendJsonString(*member.parent, text);
+  } else {
+    text += "null";
+  }
+  if (!member.micro_step) return;
+  text += ',';
+  AppendLine(2, text);
+  AppendInteger(*member.micro_step, text);
+  AppendLine(1, text);
+  text += ']';
 }
 
 Result<Done> IdentityFile::Create(const std::filesystem::path& path) {
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   if (fd_ < 0) return Error{CodeOfErrno(errno), path.string(), std::generic_category().message(errno)};
   lines_ = "{\"format\":\"vernier-identity\",\"version\":1}\n";
-  return Flush();
+  return FlushLines();
 }
 
 IdentityFile::~IdentityFile() {
@@ -183,6 +255,7 @@ IdentityFile::~IdentityFile() {
 
 Result<Done> IdentityFile::Add(const Entry& entry, std::span<const Field> fields) {
   if (fd_ < 0) return Done{};
+  const std::scoped_lock lock(mutex_);
   const std::size_t start = lines_.size();
   lines_ += '[';
   AppendJsonString(entry.name, lines_);
@@ -200,22 +273,27 @@ Result<Done> IdentityFile::Add(const Entry& entry, std::span<const Field> fields
   }
   lines_ += entry.repeated ? "},true]\n" : "}]\n";
   if (first && !entry.repeated) lines_.resize(start);
-  return lines_.size() < kManyLines ? Done{} : Flush();
+  return lines_.size() < kManyLines ? Done{} : FlushLines();
 }
 
 void IdentityFile::SetState(std::string_view state) {
-  if (fd_ >= 0) lines_.append(state).append("\n");
+  if (fd_ < 0) return;
+  const std::scoped_lock lock(mutex_);
+  lines_.append(state).append("\n");
 }
 
 Result<Done> IdentityFile::Flush() {
-  for (std::string_view rest = lines_; !rest.empty();) {
-    const ssize_t written = write(fd_, rest.data(), rest.size());
+  const std::scoped_lock lock(mutex_);
+  return FlushLines();
+}
+
+Result<Done> IdentityFile::FlushLines() {
+  while (!lines_.empty()) {
+    const ssize_t written = write(fd_, lines_.data(), lines_.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0)
-      return Error{CodeOfErrno(errno), "identity.jsonl", std::generic_category().message(errno)};
-    rest.remove_prefix(static_cast<std::size_t>(written));
+    if (written <= 0) return ErrnoError("identity.jsonl", errno);
+    lines_.erase(0, static_cast<std::size_t>(written));
   }
-  lines_.clear();
   return Done{};
 }
 

@@ -3,12 +3,12 @@
 //
 // A sink promises that
 // - a record it was given is there from then on, whatever becomes of the process; what it keeps in memory
-//   beside them (stacks, parents) follows with the next WriteBeside();
+//   beside them (stacks, parents) follows with the next KeepUp();
 // - a call that fails leaves what was written before as it was. The recorder stops then.
 // The recorder promises that
-// - calls come one at a time, from its own thread, but for Append(): that comes from the writer's thread as
-//   long as the writer is busy, and runs beside Store(), StoreAgain(), Drop(), AddStack(), SetParent() and
-//   WriteBeside();
+// - calls come one at a time, but for Append(): that comes from the writer's thread as long as the writer is
+//   busy, and runs beside Store(), StoreAgain(), Drop(), AddStack(), SetParent() and KeepUp();
+// - KeepUp() comes about once a second as long as recording goes on;
 // - the jobs that Store() pushes to the writer have run before a record that names their elements comes.
 #pragma once
 
@@ -81,7 +81,8 @@ class Sink {
   virtual void AddStack(std::string_view name, std::uint32_t stack) = 0;  // of StackTable
   virtual void SetParent(std::string_view name, std::optional<std::string_view> parent,
                          std::optional<std::int64_t> micro_step) = 0;
-  virtual Result<Done> WriteBeside() = 0;
+  // Everything that was given is in files, though perhaps not yet as Flush() will leave it.
+  virtual Result<Done> KeepUp() = 0;
   // What holds for the whole step: autocast, random numbers, ... `state`: a compact JSON object. REQUIRES:
   // the writer is idle
   virtual void SetState(std::string_view state) = 0;

@@ -14,11 +14,7 @@ namespace {
 
 constexpr int kFieldDepth = 3, kWholeDepth = 2;
 constexpr std::size_t kUsualFields = 4, kMaxSpareFields = 64, kMaxSpareLists = 16;
-// What stands beside the records is written whole, so not often: a twentieth of the time at most.
-constexpr std::uint64_t kLookEveryCommits = 64;
 constexpr std::size_t kManyWaiting = 64;
-constexpr std::chrono::milliseconds kBesideEvery{1000};
-constexpr int kBesideShare = 20;
 
 // Calls fn with each value that the entry still waits for.
 template <class Fn>
@@ -74,10 +70,7 @@ Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder 
 }
 
 Step::Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink)
-    : shared_(shared),
-      folder_(std::move(folder)),
-      beside_due_(std::chrono::steady_clock::now() + kBesideEvery),
-      sink_(std::move(sink)) {}
+    : shared_(shared), folder_(std::move(folder)), sink_(std::move(sink)) {}
 
 Step::~Step() { shared_.writer.Drain(); }
 
@@ -225,7 +218,6 @@ void Step::CommitIfComplete(Entry& entry) {
   } else if (++num_waiting_ >= kManyWaiting) {
     CommitWaiting();
   }
-  WriteBesideNowAndThen();
 }
 
 // Records whose numbers are on a device are handed to the writer together, because each time costs as much as
@@ -406,14 +398,10 @@ Result<Done> Step::Arrange() {
   return Done{};
 }
 
-// A failure shows at Flush(), which writes them again.
-void Step::WriteBesideNowAndThen() {
-  if (++num_commits_ % kLookEveryCommits != 0) return;
-  const auto start = std::chrono::steady_clock::now();
-  if (start < beside_due_) return;
-  (void)sink_->WriteBeside();
-  const auto now = std::chrono::steady_clock::now();
-  beside_due_ = now + std::max<std::chrono::nanoseconds>(kBesideEvery, kBesideShare * (now - start));
+void Step::KeepUp() {
+  if (stopped()) return;
+  if (num_waiting_ > 0) CommitWaiting();
+  (void)sink_->KeepUp();  // a failure shows at Flush(), which writes it again
 }
 
 }  // namespace vernier

@@ -1,7 +1,6 @@
 // Everything recorded into one folder: its entries, their order, and when each goes to the sink.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -59,6 +58,8 @@ class Step {
                     std::optional<std::uint64_t> digest);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> Flush();
+  // What is finished goes into files, as far as it did not yet.
+  void KeepUp();
 
   // Set once nothing more can be written; what is there stays as it is.
   const std::optional<Error>& stopped();
@@ -89,7 +90,6 @@ class Step {
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
   void Complete(std::int64_t number, Slot& slot);
   Result<Done> Arrange();
-  void WriteBesideNowAndThen();
 
   RecorderShared& shared_;
   const std::filesystem::path folder_;
@@ -106,10 +106,8 @@ class Step {
   std::optional<Error> stopped_;
 
   std::deque<std::string> noted_names_;  // that have a stack and no entry
-  std::uint64_t num_commits_ = 0;
-  std::size_t num_waiting_ = 0;  // finished, for numbers of a device
-  std::chrono::steady_clock::time_point beside_due_;
-  std::unique_ptr<Sink> sink_;  // last, because the names above outlive it
+  std::size_t num_waiting_ = 0;          // finished, for numbers of a device
+  std::unique_ptr<Sink> sink_;           // last, because the names above outlive it
 };
 
 }  // namespace vernier

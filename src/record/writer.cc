@@ -1,6 +1,7 @@
 #include "record/writer.h"
 
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace vernier {
@@ -26,11 +27,35 @@ Writer::~Writer() {
   if (thread_.joinable()) thread_.join();
 }
 
+// REQUIRES: mutex_ is held. Asks again each time: the system may have one later.
+bool Writer::HasThread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { Work(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+// REQUIRES: mutex_ is held
+void Writer::Finish(Result<Done> result) {
+  if (result || failure_) return;
+  failure_ = std::move(result).error();
+  failed_.store(true, std::memory_order_release);
+}
+
 void Writer::Push(Job job) {
   bool wake = false;
   {
-    const std::scoped_lock lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+    std::unique_lock lock(mutex_);
+    if (!HasThread()) {
+      if (failed()) return;
+      lock.unlock();
+      Result<Done> result = RunSafely(job);
+      lock.lock();
+      return Finish(std::move(result));
+    }
     jobs_.push_back(std::move(job));
     num_pending_.fetch_add(1, std::memory_order_release);
     wake = std::exchange(sleeping_, false);  // once is enough
@@ -68,10 +93,7 @@ void Writer::Work() {
     Result<Done> result = skip ? Done{} : RunSafely(job);
     job = nullptr;  // before anyone hears that it is done: it holds memory of the pool
     lock.lock();
-    if (!result && !failure_) {
-      failure_ = std::move(result).error();
-      failed_.store(true, std::memory_order_release);
-    }
+    Finish(std::move(result));
     if (num_pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) is_idle_.notify_all();
   }
 }

@@ -25,6 +25,7 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
   ~Writer();  // finishes what is queued
 
+  // Where the system has no thread for it, the job is done here.
   void Push(Job job);
   // Waits until nothing is queued or running.
   void Drain();
@@ -37,7 +38,9 @@ class Writer {
   void ForgetFailure();
 
  private:
+  bool HasThread();
   void Work();
+  void Finish(Result<Done> result);
 
   mutable std::mutex mutex_;
   std::condition_variable has_work_, is_idle_;

@@ -93,7 +93,7 @@ class MemorySink : public Sink {
                  std::optional<std::int64_t>) override {
     memory_.parents[std::string(name)] = parent.value_or("none");
   }
-  Result<Done> WriteBeside() override { return Done{}; }
+  Result<Done> KeepUp() override { return Done{}; }
   void SetState(std::string_view state) override { memory_.state = state; }
 
  private:

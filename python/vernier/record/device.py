@@ -3,7 +3,9 @@ device as small tensors and come to the host together. Contents are copied throu
 own. Nothing here waits for the device before drain()."""
 
 import glob
+import math
 import os
+import time
 from array import array
 
 import torch
@@ -13,6 +15,7 @@ from . import core, log
 
 _MANY_SLOTS = 16384  # statistics of so many tensors wait on the device at most
 _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
+_LONGEST_WAIT = 1.0  # seconds that either waits while tensors come, so that a crash costs no more
 _NONE, _BOOL, _INT, _DOUBLE = 0, 1, 2, 4  # how a number is to be written: VN_CELL_...
 
 
@@ -27,6 +30,8 @@ class DeviceStage:
         self._copying = []  # (slot, host copy, event)
         self._copying_bytes = 0
         self._streams = {}
+        self._longest_wait = math.inf if config.async_dump else _LONGEST_WAIT
+        self._due = None  # when the first one that waits has waited long enough
 
     def cuda_dtypes(self):
         """The dtypes that the core measures on CUDA devices, a bit for each. Asked once, at the first such tensor."""
@@ -54,7 +59,10 @@ class DeviceStage:
             self._waiting.append((slot, self._reduce(tensor)))
         values.words += (slot, *mark, code, flags, len(shape), *shape, *strides, *place)
         # Only after this put: until then the core does not know the slot.
-        values.drain = len(self._waiting) >= _MANY_SLOTS or self._copying_bytes > _COPY_BYTES
+        now = time.monotonic()
+        if self._due is None:
+            self._due = now + self._longest_wait
+        values.drain = now >= self._due or len(self._waiting) >= _MANY_SLOTS or self._copying_bytes > _COPY_BYTES
         return "\x01"
 
     # -- statistics
@@ -81,6 +89,7 @@ class DeviceStage:
 
     def drain(self):
         """Brings everything to the host and completes the records that wait for it."""
+        self._due = None
         self._finish_copies()
         if not self._waiting:
             return

@@ -43,8 +43,9 @@ time.sleep(600)
 
 def killed_in_the_middle(folder, level, task):
     folder.mkdir()
+    (folder / "train.py").write_text(HANGING)
     environment = {key: value for key, value in os.environ.items() if key != "RANK"}
-    command = [sys.executable, "-c", HANGING, level, task]
+    command = [sys.executable, "train.py", level, task]
     child = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
     while child.stdout.readline().strip() != "ready":
         assert child.poll() is None, "it ended by itself"
@@ -66,7 +67,7 @@ def test_what_was_finished_two_seconds_before_a_kill_is_on_the_disk(tmp_path, le
     stacks = json.loads((folder / "stack.json").read_text())
     named = {name: frames for names, frames in stacks.values() for name in names}
     assert set(named) >= set(data)
-    assert all(any("<string>, line" in frame for frame in frames) for frames in named.values())
+    assert all(any("train.py, line" in frame for frame in frames) for frames in named.values())
     if level == "mix":
         construct = json.loads((folder / "construct.json").read_text())
         assert set(construct) >= set(data)
@@ -77,7 +78,27 @@ def test_what_was_finished_two_seconds_before_a_kill_is_on_the_disk(tmp_path, le
     other = killed_in_the_middle(tmp_path / "b", level, task)
     comparison = compare(folder, other)
     assert comparison.ok, comparison.summary
-    assert comparison.summary["num_compared"] > NUM_CALLS
+    assert len(comparison) > NUM_CALLS
+
+
+@pytest.mark.parametrize(("async_dump", "drained"), [(False, [False, False, True]), (True, [False, False, False])])
+def test_numbers_of_a_device_are_fetched_when_they_have_waited_long_enough(tmp_path, monkeypatch, async_dump, drained):
+    from vernier.record import core, device
+    from vernier.record.config import Config
+    from vernier.record.describe import Describer, Values
+
+    clock = iter([100.0, 100.9, 101.1])
+    monkeypatch.setattr(device.time, "monotonic", lambda: next(clock))
+    recorder = core.Recorder()
+    stage = device.DeviceStage(recorder, Config({"dump_path": "d", "async_dump": async_dump}))
+    describer = Describer(recorder, device_stage=stage, new_stack=None)
+    found = []
+    for _ in range(3):
+        values = Values()
+        stage.text(torch.ones(4), values, describer)
+        found.append(values.drain)
+    recorder.close()
+    assert found == drained
 
 
 # -- errors of the recorder do not reach the model
@@ -180,8 +201,9 @@ except RuntimeError:
 debugger = PrecisionDebugger(dump_path="dump", level="mix", task="tensor")
 for _ in range(2):
     debugger.start(model, rank_id=0)
-    assert torch.equal(model(x), expected)
+    found = model(x)
     debugger.stop()
+    assert torch.equal(found, expected)
     debugger.step()
 """
 
