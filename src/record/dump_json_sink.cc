@@ -64,9 +64,8 @@ Result<Done> DumpJsonSink::Create() {
   const fs::path& folder = where_.folder;
   const bool has_tensors = options.tensors || where_.dump_data_dir.has_value();
   VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? folder / kTensorFolder : folder));
+  VN_RETURN_IF_ERROR(context_.floor.CheckNow(folder));
   if (has_tensors) {
-    context_.floor.AskAgain();
-    VN_RETURN_IF_ERROR(context_.floor.Check(folder, 0));
     files_.emplace(folder / kTensorFolder, options.dedup, context_.writer, context_.floor);
   }
   VN_RETURN_IF_ERROR(document_.Create(folder / where_.file, where_.header, where_.dump_data_dir));
@@ -79,6 +78,7 @@ Result<Done> DumpJsonSink::Create() {
 Result<Done> DumpJsonSink::Append(Entry& entry, std::span<const Field> fields) {
   value_.clear();
   AppendValue(fields, entry.whole, context_.options.summary, *this, value_);
+  VN_RETURN_IF_ERROR(context_.floor.Check(where_.folder, value_.size()));
   VN_ASSIGN_OR_RETURN(entry.range, document_.Append(entry.name, value_));
   return identity_.Add(entry, fields);
 }
@@ -159,6 +159,7 @@ Result<Done> DumpJsonSink::WriteBeside() {
 }
 
 Result<Done> DumpJsonSink::KeepUp() {
+  VN_RETURN_IF_ERROR(context_.floor.CheckNow(where_.folder));
   if (where_.stack) VN_RETURN_IF_ERROR(stacks_.Grow());
   if (where_.construct) VN_RETURN_IF_ERROR(construct_.Grow());
   return identity_.Flush();

@@ -401,7 +401,7 @@ Result<Done> Step::Arrange() {
 void Step::KeepUp() {
   if (stopped()) return;
   if (num_waiting_ > 0) CommitWaiting();
-  (void)sink_->KeepUp();  // a failure shows at Flush(), which writes it again
+  if (Result<Done> kept = sink_->KeepUp(); !kept) stopped_ = std::move(kept).error();
 }
 
 }  // namespace vernier

@@ -58,7 +58,7 @@ class Step {
                     std::optional<std::uint64_t> digest);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> Flush();
-  // What is finished goes into files, as far as it did not yet.
+  // What is finished goes into files, as far as it did not yet. Recording stops when that fails.
   void KeepUp();
 
   // Set once nothing more can be written; what is there stays as it is.

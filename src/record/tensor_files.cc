@@ -82,10 +82,20 @@ Result<DiskSpace> DiskSpaceAt(const std::filesystem::path& folder) {
 }
 
 Result<Done> DiskFloor::Check(const std::filesystem::path& folder, std::uint64_t num_bytes) {
+  const std::scoped_lock lock(mutex_);
   if (bytes_until_asked_ > num_bytes) {
     bytes_until_asked_ -= num_bytes;
     return Done{};
   }
+  return Ask(folder, num_bytes);
+}
+
+Result<Done> DiskFloor::CheckNow(const std::filesystem::path& folder) {
+  const std::scoped_lock lock(mutex_);
+  return Ask(folder, 0);
+}
+
+Result<Done> DiskFloor::Ask(const std::filesystem::path& folder, std::uint64_t num_bytes) {
   VN_ASSIGN_OR_RETURN(const DiskSpace space, disk_space_(folder));
   const std::uint64_t floor = min_free_bytes_ >= 0
                                   ? static_cast<std::uint64_t>(min_free_bytes_)

@@ -31,16 +31,21 @@ struct StoredFile : Stored {
 // A name that is a file of the folder and nothing else: no separators, 255 bytes at most, ".pt" behind it.
 std::string TensorFileName(std::string_view stem);
 
-// How much room the disk must keep, watched while files are written. Used by one thread at a time.
+// How much room the disk must keep, watched while files are written. Thread-safe.
 class DiskFloor {
  public:
   explicit DiskFloor(const RecorderOptions& options)
       : min_free_bytes_(options.min_free_bytes), disk_space_(options.disk_space) {}
   // Fails when the disk is below the floor, or would be with `num_bytes` more. Asks the system rarely.
   Result<Done> Check(const std::filesystem::path& folder, std::uint64_t num_bytes);
-  void AskAgain() { bytes_until_asked_ = 0; }
+  // The same, asked for certain.
+  Result<Done> CheckNow(const std::filesystem::path& folder);
 
  private:
+  // REQUIRES: mutex_ is held
+  Result<Done> Ask(const std::filesystem::path& folder, std::uint64_t num_bytes);
+
+  std::mutex mutex_;
   std::int64_t min_free_bytes_;
   std::function<Result<DiskSpace>(const std::filesystem::path&)> disk_space_;
   std::uint64_t bytes_until_asked_ = 0;

@@ -180,6 +180,41 @@ TEST(WithoutThreads, AFullDiskIsToldOnce) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(DiskFloor, HoldsForRecordsWithoutTensors) {
+  RecorderOptions options = OnFillingDisk(2000);
+  options.keep_up_every = std::chrono::hours(1);
+  Recording recording(options);
+  int num_errors = 0, num_stopped = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::uint32_t seen = 0;
+    const std::string name = "Torch." + std::to_string(i) + ".forward";
+    const Result<Done> put = recording->Put(name, "{\"output\":[\x01]}", Floats(kOnes), -1, kFinish, seen);
+    num_stopped += seen == kSeenStopped ? 1 : 0;
+    if (put) continue;
+    ++num_errors;
+    EXPECT_NE(put.error().Message().find("min_free_space"), std::string::npos) << put.error().Message();
+  }
+  EXPECT_EQ(num_errors, 1);
+  EXPECT_GT(num_stopped, 50);
+  EXPECT_TRUE(recording->Flush());
+  const std::size_t num_records = ValuesOf(recording.Data(), "Max").size();
+  EXPECT_GT(num_records, 1u);
+  EXPECT_EQ(num_records + static_cast<std::size_t>(num_stopped), 100u);
+}
+
+TEST(DiskFloor, IsAskedEachTimeWhatIsFinishedIsWritten) {
+  RecorderOptions options = OnFillingDisk(1 << 20);
+  options.keep_up_every = std::chrono::milliseconds(1);
+  Recording recording(options);
+  DeclareStacks(recording);
+  int num_errors = 0;
+  for (int i = 0; i < 10000 && num_errors == 0; ++i) {  // stacks alone, as task structure records
+    if (!recording->Note("Torch." + std::to_string(i % 4) + ".forward", 1)) ++num_errors;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(num_errors, 1);
+}
+
 TEST(HiddenFile, FollowsNoLinkThatSomebodyHasPutThere) {
   Recording recording;
   const std::filesystem::path victim = recording.folder().parent_path() / "victim";

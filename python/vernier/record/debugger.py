@@ -358,7 +358,7 @@ class Service:
 
     @contextlib.contextmanager
     def _first_time_raising(self):
-        """What cannot begin at first is the caller's to know. Later the model goes on, and the step is left out."""
+        """At first, settings that cannot work are the caller's to know. Else the model goes on without the step."""
         try:
             yield
             self._has_begun = True
@@ -367,7 +367,7 @@ class Service:
             self._stop_counting()
             if self._capture is not None:
                 self._capture.on = False
-            if not self._has_begun:
+            if not self._has_begun and getattr(error, "key", "") != "IO":
                 raise
             self._on_failure(error, f"; step {self.current_step} is not recorded")
 

@@ -132,6 +132,20 @@ def test_a_value_that_cannot_be_saved_is_left_out_and_the_model_goes_on(recordin
     assert list(recording.dump(2).json("debug.json")["data"]) == ["x.0.debug", "x_grad.0.debug"]
 
 
+@pytest.mark.parametrize(("task", "level"), [("statistics", "L1"), ("structure", "L0"), ("statistics", "debug")])
+def test_a_disk_below_min_free_space_is_not_recorded_to_whatever_the_task(recording, capsys, task, level):
+    debugger = recording.debugger(task=task, level=level, min_free_space=2**52)
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    debugger.start(model)
+    assert model(torch.ones(2)).tolist() == [1.0, 1.0]
+    debugger.save(torch.ones(2), "x")
+    debugger.step()
+    text = capsys.readouterr().out
+    assert "(min_free_space)" in text
+    assert "step 0 is not recorded" in text
+    assert not list(recording.folder.rglob("*.json*"))[1:]  # but for config.json
+
+
 FULL_LATER = """
 import os, sys
 import torch
