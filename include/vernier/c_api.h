@@ -150,16 +150,17 @@ VN_API VnStatus VnWriteSafetensors(const char* path, const char* const* names, c
 /* The recorder: writes dump.json (or debug.json), stack.json, construct.json, identity.jsonl and tensor files
  * while a program runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads
  * may call at once with one recorder; only VnCloseRecorder must be the last. Tensors are measured and copied
- * during the call that hands them over: their memory may change as soon as it returns. */
+ * during the call that hands them over: their memory may change as soon as it returns. What is finished is in
+ * files a second later, though no other call comes. */
 typedef struct VnRecorder VnRecorder;
 
 /* Code of a dtype in the words below ("float32", "torch.bfloat16", ...); -1: none of ours. */
 VN_API int64_t VnDtypeCode(const char* name);
 
 /* A tensor is described by 6 + 2 * ndim words: the address of element [0, 0, ...] (or the slot when
- * VN_TENSOR_DEFERRED), an id of its storage (0: never remember it; ids must not be reused before
- * VnRecorderEnd), its version, its dtype's code, flags, ndim, then shape[ndim], then strides[ndim] in
- * elements, which must not be negative. Tensors of one call follow each other. */
+ * VN_TENSOR_DEFERRED), an id of its storage (0: none; ids must not be reused before VnRecorderEnd), its
+ * version, its dtype's code, flags, ndim, then shape[ndim], then strides[ndim] in elements, which must not be
+ * negative. Tensors of one call follow each other. */
 enum {
   VN_TENSOR_REQUIRES_GRAD = 1,
   VN_TENSOR_NO_DATA = 2,       /* meta, fake, sparse, ...: no statistics, no digest, no file */
@@ -250,7 +251,7 @@ typedef struct VnRecordTotals {
   size_t struct_bytes;   /* sizeof(VnRecordTotals) of the caller */
   uint64_t num_records;  /* since VnRecorderOpen, as all of these */
   uint64_t num_tensors;  /* handed over */
-  uint64_t num_measured; /* of them; the others were remembered */
+  uint64_t num_measured; /* of them; the others were stored before, or have no elements */
   uint64_t num_files;
   uint64_t bytes_seen;     /* of elements handed over for storing */
   uint64_t bytes_stored;   /* of elements written */

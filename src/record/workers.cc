@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
 
 namespace vernier {
 namespace {
@@ -50,9 +53,23 @@ void TakeAll(void* data) {
 
 }  // namespace
 
+// An OpenMP that cannot start its threads ends the process. So before it is asked for that many the first
+// time, as many are started and ended here; where that fails, we do with what there is.
+bool Workers::CanUseOpenMp(std::size_t num_threads) {
+  if (num_threads <= num_openmp_seen_) return true;
+  std::latch all_tried(1);
+  std::vector<std::jthread> threads;
+  StartThreads(
+      static_cast<int>(num_threads) - 1, [&] { all_tried.wait(); }, threads);
+  all_tried.count_down();
+  may_use_openmp_ = threads.size() + 1 == num_threads;
+  num_openmp_seen_ = num_threads;
+  return may_use_openmp_;
+}
+
 void Workers::ForEach(std::size_t count, const std::function<void(std::size_t)>& fn) {
   const std::size_t num_openmp = may_use_openmp_ && count > 1 ? OpenMp::Loaded().num_threads() : 1;
-  if (num_openmp > 1) {
+  if (num_openmp > 1 && CanUseOpenMp(num_openmp)) {
     Job job{fn, count};
     return OpenMp::Loaded().parallel(TakeAll, &job, static_cast<unsigned>(std::min(count, num_openmp)), 0);
   }

@@ -21,7 +21,10 @@ class Workers {
   void ForEach(std::size_t count, const std::function<void(std::size_t)>& fn);
 
  private:
-  const bool may_use_openmp_;
+  bool CanUseOpenMp(std::size_t num_threads);
+
+  bool may_use_openmp_;
+  std::size_t num_openmp_seen_ = 1;  // so many threads there are
   ThreadPool pool_;
 };
 

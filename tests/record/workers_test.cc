@@ -6,6 +6,8 @@
 #include <atomic>
 #include <vector>
 
+#include "without_threads.h"
+
 namespace {
 
 int g_max_threads = 2, g_in_parallel = 0, g_num_parallel = 0;
@@ -53,6 +55,17 @@ TEST(Workers, AreOurOwnWhenTheirNumberIsGiven) {
   g_max_threads = 2, g_in_parallel = 0;
   EXPECT_EQ(NumParallel(3), 0);
   EXPECT_EQ(NumParallel(1), 0);
+}
+
+// An OpenMP that finds no thread to start ends the process: it must not be asked.
+TEST(Workers, DoWithoutOpenMpWhereTheSystemHasNoThreads) {
+  g_max_threads = 4, g_in_parallel = 0;
+  const std::optional<int> status = WithoutThreads([] {
+    EXPECT_EQ(NumParallel(0), 0);
+    EXPECT_EQ(NumParallel(0), 0);
+  });
+  if (!status) GTEST_SKIP() << "threads cannot be forbidden here";
+  EXPECT_EQ(*status, 0);
 }
 
 }  // namespace
