@@ -170,7 +170,7 @@ class Service:
             self._capture.drain()
             self._quietly(self._recorder.flush)
             if was_running:
-                self._say_what_was_recorded()
+                self._quietly(self._say_what_was_recorded)
 
     def _stop_counting(self):
         if self._token_handle is not None:

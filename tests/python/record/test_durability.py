@@ -120,6 +120,45 @@ def test_a_step_that_cannot_begin_is_left_out_and_the_model_goes_on(recording, c
     assert "dump/step1" in text
 
 
+@pytest.mark.parametrize(
+    ("part", "method"),
+    [
+        ("_interposer", "off"),
+        ("_interposer", "sweep"),
+        ("_interposer", "add_models"),
+        ("_capture", "end_step"),
+        ("_saver", "end_step"),
+        ("_recorder", "begin"),
+        ("_recorder", "flush"),
+        ("_recorder", "totals"),
+        ("_recorder", "end"),
+    ],
+)
+def test_a_failure_in_any_call_is_said_and_not_raised(recording, monkeypatch, capsys, part, method):
+    debugger = recording.debugger()
+    debugger.start()
+    debugger.stop()
+    owner = getattr(debugger._service, part)
+    original = getattr(owner, method)
+
+    def failing(*args, **kwargs):
+        original(*args, **kwargs)
+        raise RuntimeError("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, failing)
+        for number in range(2):
+            debugger.start()
+            assert torch.add(torch.ones(2), number).tolist() == [number + 1.0] * 2
+            debugger.stop()
+            debugger.step()
+    assert capsys.readouterr().out.count("[ERROR] recording: planted") == 1
+    debugger.start()
+    torch.add(torch.ones(2), 1)
+    debugger.step()
+    assert recording.dump(2).names == ["Torch.add.0.forward"]
+
+
 def test_a_value_that_cannot_be_saved_is_left_out_and_the_model_goes_on(recording, capsys):
     debugger = recording.debugger(level="debug")
     debugger.save(torch.ones(2), "x")
