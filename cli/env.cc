@@ -1,3 +1,4 @@
+// `vernier env`: what a bug report needs.
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <sys/sysinfo.h>

@@ -1,3 +1,4 @@
+// `vernier help`: the help of every command, on the screen and as docs/cli.md.
 #include <fmt/format.h>
 
 #include "cli/arguments.h"

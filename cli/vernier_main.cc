@@ -1,3 +1,4 @@
+// From the words of the command line to the command they name, and back to an exit code.
 #include <signal.h>
 
 #include <cstdlib>

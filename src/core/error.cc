@@ -1,3 +1,4 @@
+// The table of errors: key, meaning, what to try.
 #include <iterator>
 
 #include "core/text.h"

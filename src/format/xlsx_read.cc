@@ -1,3 +1,4 @@
+// Reading .xlsx: the sheets in their order, texts that are shared or in place, numbers as they are written.
 #include <algorithm>
 #include <charconv>
 #include <map>

@@ -1,3 +1,4 @@
+// A path -> its tensors: listing them, and loading one.
 #include <utility>
 
 #include "read/index_internal.h"

@@ -1,3 +1,4 @@
+// The kernels that measure tensors on NVIDIA devices, as source for the run-time compiler.
 #include <string>
 
 #include "record/cuda_shared.h"

@@ -1,3 +1,4 @@
+// The recorder as its callers see it: folders begun and ended, records put, errors kept away from the model.
 #include <unistd.h>
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Reports as csv.
 #include "format/csv.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Rows as a table on the terminal, cut to its width.
 #include <fmt/format.h>
 
 #include <algorithm>

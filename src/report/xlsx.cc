@@ -1,3 +1,4 @@
+// Reports as .xlsx.
 #include "format/xlsx.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Which rows of the classic generation are red or yellow, and why.
 #include <cmath>
 #include <vector>
 

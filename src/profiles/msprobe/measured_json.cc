@@ -1,3 +1,4 @@
+// Everything measured of two files as one JSON object, for jsonl reports.
 #include <fmt/format.h>
 
 #include "core/json_writer.h"

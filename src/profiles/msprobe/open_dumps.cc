@@ -1,3 +1,4 @@
+// The two dumps of a rank, checked as the reference checks them, and their call stacks.
 #include <fmt/format.h>
 
 #include "core/paths.h"

@@ -1,3 +1,4 @@
+// The two tensors behind a row of real data.
 #include <cstring>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Our own verdict on recordings: the lines on the screen, and the summary as JSON.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

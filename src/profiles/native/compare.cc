@@ -1,3 +1,4 @@
+// Two dumps and their pairing -> measured and judged rows, in order.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// What the terminal shows of a comparison of tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
