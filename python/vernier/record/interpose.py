@@ -157,12 +157,19 @@ class Interposer:
     # -- on and off
 
     def add_models(self, models):
+        # A module that is gone may have left its id to another.
+        self._names = {key: known for key, known in self._names.items() if known[0]() is not None}
         for prefix, model in models:
             for path, module in model.named_modules():
-                if module is model or _is_skipped(module) or id(module) in self._names:
+                if module is model or _is_skipped(module) or self._name_of(module) is not None:
                     continue
                 name = f"Module.{prefix}{path}.{type(module).__name__}"
                 self._names[id(module)] = (weakref.ref(module), name)
+
+    def _name_of(self, module):
+        """The beginning of its records' names, or None."""
+        known = self._names.get(id(module))
+        return known[1] if known is not None and known[0]() is module else None
 
     def sweep(self):
         """Takes our mode away where it is left: autograd puts it back when stop() was called in a hook."""
@@ -205,7 +212,7 @@ class Interposer:
 
     def only_module(self, module, name):
         """Nothing but this module is seen until everything_again()."""
-        if id(module) in self._names or self._alone is not None:
+        if self._name_of(module) is not None or self._alone is not None:
             return
         self.off()
         self._alone = (self._names, self._mode, self._swaps, self._with_modules)
@@ -287,25 +294,25 @@ class Interposer:
             local.depth = depth
 
     def _has_seen_parts(self, module):
-        return self._capture.on and any(id(part) in self._names for part in module.modules())
+        return self._capture.on and any(self._name_of(part) is not None for part in module.modules())
 
     def _module_call(self, original, args, kwargs):
         module = args[0]
-        found = self._names.get(id(module))
+        name = self._name_of(module)
         capture = self._capture
-        if found is None or found[0]() is not module or not capture.on or torch._C._get_tracing_state():
+        if name is None or not capture.on or torch._C._get_tracing_state():
             return original(*args, **kwargs)
         has_hooks = module._forward_pre_hooks or module._forward_hooks
         call = self._between_hooks if has_hooks else capture.call_module
         local = capture.local
         if local.observed:
-            return call(module, found[1], original, args[1:], kwargs)
+            return call(module, name, original, args[1:], kwargs)
         # A part of the model that runs in a thread of its own, as DataParallel's replicas do.
         local.observed = True
         if self._mode is not None:
             _push(self._mode)
         try:
-            return call(module, found[1], original, args[1:], kwargs)
+            return call(module, name, original, args[1:], kwargs)
         finally:
             local.observed = False
             if self._mode is not None:
