@@ -48,17 +48,32 @@ class PrecisionDebugger:
     @classmethod
     def start(cls, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
         """Opens recording. ``model`` is a module or a list of them; levels L0 and mix need it."""
-        cls._of_process().start(model, token_range, rank_id, scheduled_tokens)
+        service = cls._of_process()
+        was_running = service._running
+        try:
+            service.start(model, token_range, rank_id, scheduled_tokens)
+        except BaseException:
+            if not was_running:
+                service.leave_nothing()
+            raise
 
     @classmethod
     def stop(cls):
         """Closes recording; the files are complete, and the process is as it was before ``start()``."""
-        cls._of_process().stop()
+        try:
+            cls._of_process().stop()
+        except BaseException:
+            cls._of_process().leave_nothing()
+            raise
 
     @classmethod
     def step(cls):
         """Ends the step: numbering begins anew."""
-        cls._of_process().step()
+        try:
+            cls._of_process().step()
+        except BaseException:
+            cls._of_process().leave_nothing()
+            raise
 
     @classmethod
     def save(cls, variable, name, save_backward=True):
@@ -160,11 +175,9 @@ class Service:
     def stop(self):
         if self._recorder is None or os.getpid() != self._process:
             return
-        was_running, self._running = self._running, False
+        was_running = self._running
         if was_running:
-            self._capture.on = False
-            self._quietly(self._interposer.off)
-            self._stop_counting()
+            self._quietly(self.leave_nothing)
             self._quietly(self._capture.backward.forget_dead)
         if self._folder is not None:
             self._capture.drain()
@@ -176,6 +189,14 @@ class Service:
         if self._token_handle is not None:
             self._token_handle.remove()
             self._token_handle = None
+
+    def leave_nothing(self):
+        """Puts the process back. Can be repeated: a signal may interrupt start() and stop() between any two lines."""
+        if self._interposer is not None:
+            self._capture.on = False
+            self._interposer.off()
+        self._stop_counting()
+        self._running = False
 
     def step(self):
         if os.getpid() != self._process:
@@ -291,11 +312,12 @@ class Service:
             return
         from . import session
 
-        self._recorder, self._capture, self._interposer, self._saver = session.make(self.config)
-        self._capture.failed = self._on_failure
-        self._capture.reached_limit = self._end_for_good
+        recorder, capture, interposer, saver = session.make(self.config)
+        capture.failed = self._on_failure
+        capture.reached_limit = self._end_for_good
         for module, api, prefix in self._custom.values():
-            self._interposer.add_custom(module, api, prefix)
+            interposer.add_custom(module, api, prefix)
+        self._recorder, self._capture, self._interposer, self._saver = recorder, capture, interposer, saver
 
     def _is_scheduled(self, scheduled_tokens):
         request = self.config.request_id

@@ -9,6 +9,7 @@ import types
 
 import torch
 
+from . import modes
 from .swaps import Swap
 
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -16,10 +17,10 @@ _ENCODER = torch.nn.TransformerEncoderLayer
 
 
 class HeadChecks:
-    """Answers as if ``mode`` were not there. ``is_seen(module)``: whether parts of it are recorded."""
+    """Answers as if a mode of this class were not there. ``is_seen(module)``: whether parts of it are recorded."""
 
-    def __init__(self, mode, is_seen):
-        self._mode = mode
+    def __init__(self, mode_class, is_seen):
+        self._mode_class = mode_class
         self._is_seen = is_seen
         self._looks_at_hooks = _mentions(_ENCODER.forward.__code__, "_forward_hooks")
 
@@ -41,16 +42,15 @@ class HeadChecks:
         return module is not None and self._is_seen(module)
 
     def _without_mode(self, original, args):
-        if self._mode is None or torch._C._len_torch_function_stack() != 1:
+        if self._mode_class is None or modes.FUNCTIONS.size() != 1:
             return original(*args)
-        mode = torch.overrides._pop_mode()
-        if mode is not self._mode:
-            torch.overrides._push_mode(mode)
+        if type(modes.FUNCTIONS.at(0)) is not self._mode_class:
             return original(*args)
+        mode = modes.FUNCTIONS.pop()
         try:
             return original(*args)
         finally:
-            torch.overrides._push_mode(mode)
+            modes.FUNCTIONS.push(mode)
 
 
 def _mentions(code, text):

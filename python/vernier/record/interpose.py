@@ -17,14 +17,12 @@ from functools import partial
 import torch
 from torch.overrides import TorchFunctionMode
 
-from . import swaps
-from .capture import no_torch_function
+from . import modes, swaps
+from .capture import ThreadState, no_torch_function
 from .head_checks import CHECKS, HeadChecks
 from .names import SILENT_OPERATORS
 from .swaps import CodeSwap, Swap, calling, function_swaps
 
-_push = torch.overrides._push_mode
-_pop = torch.overrides._pop_mode
 # What torch's own modules call by another way than the public names, or only to be able to hang hooks on a module.
 _UNSEEN = dict.fromkeys(("gru", "gru_cell", "lstm_cell"), "torch.nn.modules.rnn")
 _UNSEEN["view_as"] = "torch.utils.hooks"
@@ -40,20 +38,16 @@ def _caller(frame):
 class ApiMode(TorchFunctionMode):
     """Sees every call of torch's C functions, and of Python functions that nobody asked for."""
 
-    def __init__(self, capture, tables):
+    def __init__(self, capture, native, namespaces):
+        """``native``: function -> (family, api, prefix, whether it leaves its arguments alone)."""
         super().__init__()
-        self.is_off = False
-        self._capture = capture
-        self._native = {
-            function: (family, api, f"{family}.{api}", not api.endswith("_"))
-            for function, (family, api) in tables.native.items()
-        }
-        self._namespaces = tables.namespaces
+        self.is_off = True
+        self._capture, self._native, self._namespaces = capture, native, namespaces
 
     def __torch_function__(self, func, types_, args=(), kwargs=None):
         kwargs = kwargs or {}
         capture = self._capture
-        if capture.local.depth or not capture.on:
+        if capture.local.depth or not capture.on or self.is_off:
             return func(*args, **kwargs)
         try:
             found = self._native.get(func)
@@ -127,12 +121,17 @@ class Interposer:
     def __init__(self, capture, level, tables, collectives=None, frameworks=None):
         self._capture = capture
         self._names = {}  # id of a module -> (weak reference, the beginning of its records' names)
-        self._swaps, self._mode, self._dispatch = [], None, None
+        self._swaps = []
+        self._mode = self._dispatch = None  # of torch functions, of operators: a modes.Placed each
         self._with_modules = level in ("L0", "mix")
         self._module_swap = None
         self._placed = []  # swaps, in the order in which they were made
         if level in ("L1", "mix"):
-            self._mode = ApiMode(capture, tables)
+            native = {
+                function: (family, api, f"{family}.{api}", not api.endswith("_"))
+                for function, (family, api) in tables.native.items()
+            }
+            self._mode = modes.Placed(modes.FUNCTIONS, lambda: ApiMode(capture, native, tables.namespaces))
             for function, family, api in tables.python:
                 handler = partial(self._python_function, family, api, f"{family}.{api}", False)
                 self._swaps += function_swaps(function, handler)
@@ -144,11 +143,11 @@ class Interposer:
                 self._swaps.append(Swap(torch.Tensor, name, calling(handler)))
             self._swaps += [Swap(torch.Tensor, name, calling(self._silent)) for name in SILENT_OPERATORS]
         if level != "L2":
-            self._swaps += HeadChecks(self._mode, self._has_seen_parts).swaps()
+            self._swaps += HeadChecks(self._mode and ApiMode, self._has_seen_parts).swaps()
         if level == "L2":
-            from .operators import OperatorMode
+            from .operators import PlacedOperators
 
-            self._dispatch = OperatorMode(capture)
+            self._dispatch = PlacedOperators(capture)
         self._frameworks = frameworks
         self._thread = None
         self._is_on = False
@@ -171,10 +170,13 @@ class Interposer:
         known = self._names.get(id(module))
         return known[1] if known is not None and known[0]() is module else None
 
+    def _placed_modes(self):
+        return [placed for placed in (self._mode, self._dispatch) if placed is not None]
+
     def sweep(self):
-        """Takes our mode away where it is left: autograd puts it back when stop() was called in a hook."""
-        while self._mode is not None and not self._is_on and _remove_mode(self._mode):
-            pass
+        """Takes our modes away where they are left in this thread."""
+        for placed in self._placed_modes():
+            placed.sweep()
 
     def on(self):
         self.sweep()
@@ -182,33 +184,32 @@ class Interposer:
         self._thread = threading.get_ident()
         self._capture.local.observed = True
         wanted = [self._swap_of_modules()] if self._with_modules else []
-        wanted += self._swaps + (self._frameworks.swaps() if self._frameworks is not None else [])
+        # Before the first of them is on, so that off() knows of each: a signal may end this between any two lines.
+        self._placed = wanted + self._swaps + (self._frameworks.swaps() if self._frameworks is not None else [])
         try:
-            for swap in wanted:
+            for swap in self._placed:
                 swap.on()
-                self._placed.append(swap)
+            for placed in self._placed_modes():
+                placed.on()
         except BaseException:
-            self._put_back()
+            self.off()
             raise
-        if self._mode is not None:
-            self._mode.is_off = False
-            _push(self._mode)
-        if self._dispatch is not None:
-            self._dispatch.__enter__()
 
     def off(self):
-        if self._dispatch is not None:
-            self._dispatch.__exit__(None, None, None)
-        if self._mode is not None and self._thread == threading.get_ident():
-            self._mode.is_off = True
-            _remove_mode(self._mode)
-        self._put_back()
-
-    def _put_back(self):
-        """The last one first: another may stand on it."""
-        while self._placed:
-            self._placed.pop().off()
-        self._is_on = self._capture.local.observed = False
+        """Can be repeated, after on() or off() was interrupted as well: it goes by what is in place."""
+        if not self._is_on:
+            return
+        is_own_thread = self._thread == threading.get_ident()
+        for placed in self._placed_modes():
+            placed.off(is_own_thread)
+        for swap in reversed(self._placed):  # another may stand on one that came before it
+            swap.off()
+        self._placed = []
+        if is_own_thread:
+            self._capture.local.observed = False
+        else:
+            self._capture.local = ThreadState()
+        self._is_on = False
 
     def only_module(self, module, name):
         """Nothing but this module is seen until everything_again()."""
@@ -235,16 +236,16 @@ class Interposer:
         self._custom[(id(module), api)] = swap
         self._swaps.append(swap)
         if self._is_on:
-            swap.on()
             self._placed.append(swap)
+            swap.on()
 
     def remove_custom(self, module, api):
         swap = self._custom.pop((id(module), api), None)
         if swap is not None:
             self._swaps.remove(swap)
             if swap in self._placed:
-                self._placed.remove(swap)
                 swap.off()
+                self._placed.remove(swap)
 
     def _swap_of_modules(self):
         """nn.Module.__call__, by its code; not where it has none, nor where torch.compile would look through that."""
@@ -309,14 +310,15 @@ class Interposer:
             return call(module, name, original, args[1:], kwargs)
         # A part of the model that runs in a thread of its own, as DataParallel's replicas do.
         local.observed = True
-        if self._mode is not None:
-            _push(self._mode)
+        mode = None if self._mode is None else self._mode.mode
+        if mode is not None:
+            modes.FUNCTIONS.push(mode)
         try:
             return call(module, name, original, args[1:], kwargs)
         finally:
             local.observed = False
-            if self._mode is not None:
-                _remove_mode(self._mode)
+            if mode is not None:
+                modes.remove(modes.FUNCTIONS, mode)
 
     def _between_hooks(self, module, name, original, args, kwargs):
         """The module as its own hooks see it: after those before its forward, before those after it."""
@@ -396,20 +398,6 @@ def _is_plain(value):
     if kind is tuple or kind is list:
         return all(type(item) in _PLAIN for item in value)
     return kind in _PLAIN
-
-
-def _remove_mode(mode):
-    """Takes our mode out of this thread's stack, wherever user code has left it. Whether it was there."""
-    above, found = [], False
-    while torch._C._len_torch_function_stack() > 0:
-        top = _pop()
-        found = top is mode
-        if found:
-            break
-        above.append(top)
-    for other in reversed(above):
-        _push(other)
-    return found
 
 
 def _is_skipped(module):

@@ -23,27 +23,41 @@ class Swap:
     def __init__(self, owner, name, make):
         self.owner, self._name, self._make = owner, name, make
         self._before = self._value = None
+        self._is_on = False  # or about to be, or to be put back
 
     def on(self):
         before = self._now()
         if self._value is None or before is not self._before:
-            self._before, self._value = before, self._make(getattr(self.owner, self._name))
+            self._value = None
+            self._before = before
+            self._value = self._make(getattr(self.owner, self._name))
+        self._is_on = True
         self._place()
 
     def _place(self):
         setattr(self.owner, self._name, self._value)
 
     def off(self):
-        """Puts back what was there before; False when another tool has replaced ours in between."""
-        if self._now() is not self._value:
+        """Puts back what was there before; False when another tool has replaced ours in between.
+
+        It goes by what is in place, so it can be repeated when something interrupted it, or on().
+        """
+        now = self._now()
+        if self._is_on and now is not self._value and now is not self._before:
+            self._is_on = False
             owner = getattr(self.owner, "__qualname__", None) or getattr(self.owner, "__name__", self.owner)
             _tell(f"{owner}.{self._name}")
             return False
-        if self._before is _MISSING:
-            delattr(self.owner, self._name)
-        else:
-            setattr(self.owner, self._name, self._before)
+        if self._is_on:
+            self._take_away(now is self._value)
+            self._is_on = False
         return True
+
+    def _take_away(self, is_placed):
+        if is_placed and self._before is _MISSING:
+            delattr(self.owner, self._name)
+        elif is_placed:
+            setattr(self.owner, self._name, self._before)
 
     def _now(self):
         return getattr(self.owner, "__dict__", {}).get(self._name, _MISSING)
@@ -65,11 +79,9 @@ class CodeSwap(Swap):
         self.owner.__globals__[self._global] = self._target
         super()._place()
 
-    def off(self):
-        was_there = super().off()
-        if was_there:
-            self.owner.__globals__.pop(self._global, None)
-        return was_there
+    def _take_away(self, is_placed):
+        super()._take_away(is_placed)
+        self.owner.__globals__.pop(self._global, None)
 
     def _now(self):
         return self.owner.__code__

@@ -1,0 +1,63 @@
+"""torch's stacks of modes, of which each thread has its own."""
+
+import collections
+import functools
+import operator
+import weakref
+
+import torch
+
+# push(mode), pop(), size() and at(position from the bottom), all of them functions of C.
+Stack = collections.namedtuple("Stack", "push pop size at")
+FUNCTIONS = Stack(
+    torch._C._push_on_torch_function_stack,
+    torch._C._pop_torch_function_stack,
+    torch._C._len_torch_function_stack,
+    torch._C._get_function_stack_at,
+)
+_call = operator.methodcaller("__call__")
+
+
+def remove(stack, mode):
+    """Takes the mode off this thread's stack, wherever user code has left it. Whether it was there."""
+    above = []
+    for position in range(stack.size() - 1, -1, -1):
+        if stack.at(position) is mode:
+            break
+        above.append(stack.at(position))
+    else:
+        return False
+    calls = [stack.pop] * (len(above) + 1) + [functools.partial(stack.push, other) for other in reversed(above)]
+    # From C to C: a signal's handler comes before the first call or after the last, so no mode of the user gets lost.
+    collections.deque(map(_call, calls), maxlen=0)
+    return True
+
+
+class Placed:
+    """One mode at a time, pushed by on() and taken away by off(), each in any thread."""
+
+    def __init__(self, stack, make):
+        self._stack, self._make = stack, make
+        self.mode = make()
+        self._left = weakref.WeakSet()  # modes that off() could not reach
+
+    def on(self):
+        self.mode.is_off = False
+        self._stack.push(self.mode)
+
+    def off(self, is_own_thread):
+        """Can be repeated."""
+        self.mode.is_off = True
+        if is_own_thread:
+            remove(self._stack, self.mode)
+        else:
+            # Nobody can take it off another thread's stack. It lets every call pass, for good.
+            self._left.add(self.mode)
+            self.mode = self._make()
+            self.mode.is_off = True
+
+    def sweep(self):
+        """Takes away what is left in this thread: autograd puts a mode back when off() was called in a hook."""
+        for mode in (*self._left, self.mode):
+            while mode.is_off and remove(self._stack, mode):
+                pass
