@@ -22,6 +22,7 @@ from .capture import ThreadState, no_torch_function
 from .head_checks import CHECKS, HeadChecks
 from .names import SILENT_OPERATORS
 from .swaps import CodeSwap, Swap, calling, function_swaps
+from .translators import Translators
 
 # What torch's own modules call by another way than the public names, or only to be able to hang hooks on a module.
 _UNSEEN = dict.fromkeys(("gru", "gru_cell", "lstm_cell"), "torch.nn.modules.rnn")
@@ -87,32 +88,27 @@ class ApiMode(TorchFunctionMode):
         return None if family is None else (family, api)
 
 
-_bodies = {}
-
-
 def body_of(function):
     """The same function without the check at its head that leads to the mode: what it calls is seen instead."""
-    body = _bodies.get(function)
-    if body is None:
-        inner = getattr(function, "__wrapped__", function)
-        if not isinstance(inner, types.FunctionType):
-            return function
-        scope = dict(inner.__globals__)
-        scope.update((name, _never) for name in CHECKS if name in scope)
-        body = types.FunctionType(inner.__code__, scope, inner.__name__, inner.__defaults__, inner.__closure__)
-        body.__kwdefaults__ = inner.__kwdefaults__
-        _bodies[function] = body
+    inner = getattr(function, "__wrapped__", function)
+    if not isinstance(inner, types.FunctionType):
+        return function
+    scope = _Scope((name, _never) for name in CHECKS if name in inner.__globals__)
+    scope.behind = inner.__globals__
+    body = types.FunctionType(inner.__code__, scope, inner.__name__, inner.__defaults__, inner.__closure__)
+    body.__kwdefaults__ = inner.__kwdefaults__
     return body
+
+
+class _Scope(dict):
+    """Globals in front of others; the interpreter asks here for what a dict of another class does not have."""
+
+    def __missing__(self, name):
+        return self.behind[name]
 
 
 def _never(*_):
     return False
-
-
-def _compiles():
-    """Whether the program uses torch.compile, which knows the function by its identity."""
-    backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
-    return any(map(callable, backends.values()))
 
 
 class Interposer:
@@ -150,7 +146,9 @@ class Interposer:
             self._dispatch = PlacedOperators(capture)
         self._frameworks = frameworks
         self._thread = None
-        self._is_on = False
+        self._is_on = self._is_aside = False
+        self._translators = Translators(self._step_aside, self._step_back, with_compiled=level != "L2")
+        self._beneath = []  # swaps of translators, which stay while we step aside
         self._alone, self._custom = None, {}
 
     # -- on and off
@@ -182,18 +180,24 @@ class Interposer:
         self.sweep()
         self._is_on = True
         self._thread = threading.get_ident()
-        self._capture.local.observed = True
-        wanted = [self._swap_of_modules()] if self._with_modules else []
-        # Before the first of them is on, so that off() knows of each: a signal may end this between any two lines.
-        self._placed = wanted + self._swaps + (self._frameworks.swaps() if self._frameworks is not None else [])
         try:
-            for swap in self._placed:
-                swap.on()
-            for placed in self._placed_modes():
-                placed.on()
+            self._enter()
         except BaseException:
             self.off()
             raise
+
+    def _enter(self):
+        local = self._capture.local
+        # Known before the first is on, so that off() finds each: a signal may end this between any two lines.
+        self._beneath = self._translators.swaps()
+        wanted = [self._swap_of_modules()] if self._with_modules else []
+        self._placed = wanted + self._swaps + (self._frameworks.swaps() if self._frameworks is not None else [])
+        for swap in self._beneath + self._placed:
+            swap.on()
+        local.observed = True
+        for placed in self._placed_modes():
+            placed.on()
+        self._is_aside = False
 
     def off(self):
         """Can be repeated, after on() or off() was interrupted as well: it goes by what is in place."""
@@ -202,14 +206,32 @@ class Interposer:
         is_own_thread = self._thread == threading.get_ident()
         for placed in self._placed_modes():
             placed.off(is_own_thread)
+        self._take_swaps_away()
+        if not is_own_thread:
+            self._capture.local = ThreadState()
+        for swap in reversed(self._beneath):
+            swap.off()
+        self._beneath = []
+        self._is_on = False
+
+    def _take_swaps_away(self):
         for swap in reversed(self._placed):  # another may stand on one that came before it
             swap.off()
         self._placed = []
-        if is_own_thread:
-            self._capture.local.observed = False
-        else:
-            self._capture.local = ThreadState()
-        self._is_on = False
+        self._capture.local.observed = False
+
+    def _step_aside(self):
+        if not self._is_on or self._is_aside or self._thread != threading.get_ident():
+            return False
+        self._is_aside = True
+        for placed in self._placed_modes():
+            placed.step_aside()
+        self._take_swaps_away()
+        return True
+
+    def _step_back(self):
+        if self._is_on and self._is_aside:  # recording may have stopped meanwhile
+            self._enter()
 
     def only_module(self, module, name):
         """Nothing but this module is seen until everything_again()."""
@@ -248,9 +270,9 @@ class Interposer:
                 self._placed.remove(swap)
 
     def _swap_of_modules(self):
-        """nn.Module.__call__, by its code; not where it has none, nor where torch.compile would look through that."""
+        """nn.Module.__call__, by its code where it has one."""
         function = vars(torch.nn.Module)["__call__"]
-        if not isinstance(function, types.FunctionType) or _compiles() or not swaps.codes_can_be_exchanged():
+        if not isinstance(function, types.FunctionType) or not swaps.codes_can_be_exchanged():
             return Swap(torch.nn.Module, "__call__", self._other_call)
         if self._module_swap is None or self._module_swap.owner is not function:
             self._module_swap = CodeSwap(function, self._module_call)

@@ -18,15 +18,18 @@ FUNCTIONS = Stack(
 _call = operator.methodcaller("__call__")
 
 
+def is_on(stack, mode):
+    return any(stack.at(position) is mode for position in range(stack.size()))
+
+
 def remove(stack, mode):
     """Takes the mode off this thread's stack, wherever user code has left it. Whether it was there."""
-    above = []
-    for position in range(stack.size() - 1, -1, -1):
-        if stack.at(position) is mode:
-            break
-        above.append(stack.at(position))
-    else:
+    if not is_on(stack, mode):
         return False
+    above, position = [], stack.size() - 1
+    while stack.at(position) is not mode:
+        above.append(stack.at(position))
+        position -= 1
     calls = [stack.pop] * (len(above) + 1) + [functools.partial(stack.push, other) for other in reversed(above)]
     # From C to C: a signal's handler comes before the first call or after the last, so no mode of the user gets lost.
     collections.deque(map(_call, calls), maxlen=0)
@@ -43,7 +46,12 @@ class Placed:
 
     def on(self):
         self.mode.is_off = False
-        self._stack.push(self.mode)
+        if not is_on(self._stack, self.mode):
+            self._stack.push(self.mode)
+
+    def step_aside(self):
+        """Until on(), in the same thread."""
+        self.off(is_own_thread=True)
 
     def off(self, is_own_thread):
         """Can be repeated."""

@@ -16,9 +16,21 @@ _STACK = Stack(
     torch._C._len_torch_dispatch_stack,
     torch._C._get_dispatch_stack_at,
 )
+_FLAGS = [
+    name
+    for name in ("_is_in_torch_dispatch_mode", "_is_in_non_infra_torch_dispatch_mode")
+    if hasattr(_python_dispatch, name)
+]
 
 
 class OperatorMode(TorchDispatchMode):
+    supports_higher_order_operators = True  # torch would raise when one is called
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        """What compiled functions call is seen when they run, not while they are made."""
+        return True
+
     def __init__(self, capture):
         super().__init__()
         self.is_off = True
@@ -32,6 +44,8 @@ class OperatorMode(TorchDispatchMode):
             return func(*args, **kwargs)
         named = self._names.get(func)
         if named is None:
+            if not hasattr(func, "_schema"):  # one that calls functions, as torch.cond does
+                return func(*args, **kwargs)
             namespace, _, api = func._schema.name.partition("::")
             family = "Aten" if namespace == "aten" else namespace
             named = self._names[func] = (family, api, f"{family}.{api}")
@@ -39,26 +53,23 @@ class OperatorMode(TorchDispatchMode):
 
 
 class PlacedOperators(Placed):
-    """Also tells torch.compile, as entering a mode does: it looks at flags and not at the stack."""
+    """Also tells torch.compile, as entering a mode does: it looks at flags."""
 
     def __init__(self, capture):
         super().__init__(_STACK, lambda: OperatorMode(capture))
         self._before = {}
 
     def on(self):
-        flags = {name: value for name, value in vars(_python_dispatch).items() if name.startswith("_is_in_")}
-        self._before = flags
-        self._set(dict.fromkeys(flags, True))
+        if not self._before:
+            self._before = {name: vars(_python_dispatch)[name] for name in _FLAGS}
+        vars(_python_dispatch).update(dict.fromkeys(_FLAGS, True))
         super().on()
+
+    def step_aside(self):
+        """It stays in place, and lets calls pass."""
+        self.mode.is_off = True
 
     def off(self, is_own_thread):
         super().off(is_own_thread)
-        self._set(self._before)
-
-    @staticmethod
-    def _set(flags):
-        vars(_python_dispatch).update(flags)
-        name = "is_in_mode_without_ignore_compile_internals"
-        tell = getattr(_python_dispatch, f"set_{name}", None)
-        if tell is not None and flags:
-            tell(any(value for key, value in flags.items() if key.endswith("ignore_compile_internals")))
+        vars(_python_dispatch).update(self._before)
+        self._before = {}

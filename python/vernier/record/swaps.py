@@ -26,6 +26,8 @@ class Swap:
         self._is_on = False  # or about to be, or to be put back
 
     def on(self):
+        if self._is_on:
+            return
         before = self._now()
         if self._value is None or before is not self._before:
             self._value = None
