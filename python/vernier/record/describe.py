@@ -183,7 +183,13 @@ class Describer:
     def _unusual_tensor(self, tensor, values):
         name = type_name(tensor)
         if name.endswith(".DTensor"):
-            return self._dtensor(tensor, values, name)
+            after = {
+                "device_mesh": tensor.device_mesh.mesh.tolist(),
+                "placements": [_placement(p) for p in tensor.placements],
+            }
+            return self._by_part(name, tensor, tensor.to_local(), values, after)
+        if name.endswith(".NestedTensor"):  # of the jagged layout; the others are plain tensors
+            return self._by_part(name, tensor, tensor._values, values)
         if type(tensor) not in _PLAIN_TENSORS and "FakeTensor" not in name and not _is_wrapper(tensor):
             plain = tensor.detach().as_subclass(torch.Tensor)
             if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
@@ -195,25 +201,22 @@ class Describer:
             return self._device_stage.text(tensor, values, self)
         return self._without_data(tensor, values)
 
-    def _dtensor(self, tensor, values, name):
-        local = tensor.to_local().detach()
-        values.keep.append(local)
-        after = {
-            "device_mesh": tensor.device_mesh.mesh.tolist(),
-            "placements": [_placement(p) for p in tensor.placements],
-        }
+    def _by_part(self, name, tensor, part, values, after=None):
+        """A tensor that is described by another one, which holds its data here."""
+        part = part.detach()
+        values.keep.append(part)
         if values.tensors:
-            values.tensors[-1] = local
-        mark = self.host_tensor(local, values)
+            values.tensors[-1] = part
+        mark = self.host_tensor(part, values, _flags(tensor))
         if mark != _TENSOR_MARK:
             return mark
-        return _TENSOR_MARK + _quote({"type": name, "after": after})
+        return _TENSOR_MARK + _quote({"type": name} if after is None else {"type": name, "after": after})
 
     @staticmethod
     def _without_data(tensor, values):
         try:
             shape = [int(size) for size in tensor.shape]
-        except (RuntimeError, TypeError):  # nested or symbolic: the sizes are not numbers
+        except (RuntimeError, TypeError, AttributeError):  # nested or symbolic: the sizes are not numbers
             shape = []
         dtype = _DTYPE_CODES.get(tensor.dtype, -1)
         flags = core.NO_DATA | _flags(tensor)
