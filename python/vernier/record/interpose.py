@@ -27,6 +27,7 @@ from .translators import Translators
 # What torch's own modules call by another way than the public names, or only to be able to hang hooks on a module.
 _UNSEEN = dict.fromkeys(("gru", "gru_cell", "lstm_cell"), "torch.nn.modules.rnn")
 _UNSEEN["view_as"] = "torch.utils.hooks"
+_num_modes = modes.FUNCTIONS.size
 
 
 def _caller(frame):
@@ -58,6 +59,9 @@ class ApiMode(TorchFunctionMode):
             family, api, prefix, pure = found
             if api in _UNSEEN and _caller(sys._getframe(1)) == _UNSEEN[api]:
                 return func(*args, **kwargs)
+            if types_ or _num_modes():
+                with no_torch_function():
+                    return capture.call_api(family, api, prefix, partial(_seen_by_others, func), args, kwargs, pure)
             return capture.call_api(family, api, prefix, func, args, kwargs, pure)
         if isinstance(func, types.FunctionType):
             return self._see_inside(func, args, kwargs)
@@ -71,6 +75,9 @@ class ApiMode(TorchFunctionMode):
         inside = self._capture.local.inside
         if func in inside:  # its head check could not be removed, and led back here
             return func(*args, **kwargs)
+        if _num_modes():
+            with modes.beneath(modes.FUNCTIONS, self):  # others see it first, and then we do again
+                return func(*args, **kwargs)
         inside.append(func)
         try:
             with self:
@@ -306,7 +313,8 @@ class Interposer:
         if _needs_no_mode(args, kwargs):
             with no_torch_function():
                 return capture.call_api(family, api, prefix, original, args, kwargs, pure)
-        return capture.call_api(family, api, prefix, original, args, kwargs, pure)
+        with no_torch_function():
+            return capture.call_api(family, api, prefix, partial(_seen_by_others, original), args, kwargs, pure)
 
     def _silent(self, original, args, kwargs):
         local = self._capture.local
@@ -410,9 +418,15 @@ def _needs_no_mode(args, kwargs):
 
     What is called inside is not recorded, and does not have to pass our mode to be let through.
     """
-    if torch._C._len_torch_function_stack() > 1:
+    if _num_modes() > 1:
         return False
     return all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values()))
+
+
+def _seen_by_others(function, *args, **kwargs):
+    """The call itself, for the modes and tensor classes of others; what we do before and after it is not for them."""
+    with torch._C._EnableTorchFunction():
+        return function(*args, **kwargs)
 
 
 def _is_plain(value):

@@ -1,6 +1,7 @@
 """torch's stacks of modes, of which each thread has its own."""
 
 import collections
+import contextlib
 import functools
 import operator
 import weakref
@@ -18,6 +19,11 @@ FUNCTIONS = Stack(
 _call = operator.methodcaller("__call__")
 
 
+def _at_once(calls):
+    """From C to C: a signal's handler comes before the first or after the last, so no mode of the user gets lost."""
+    collections.deque(map(_call, calls), maxlen=0)
+
+
 def is_on(stack, mode):
     return any(stack.at(position) is mode for position in range(stack.size()))
 
@@ -31,9 +37,19 @@ def remove(stack, mode):
         above.append(stack.at(position))
         position -= 1
     calls = [stack.pop] * (len(above) + 1) + [functools.partial(stack.push, other) for other in reversed(above)]
-    # From C to C: a signal's handler comes before the first call or after the last, so no mode of the user gets lost.
-    collections.deque(map(_call, calls), maxlen=0)
+    _at_once(calls)
     return True
+
+
+@contextlib.contextmanager
+def beneath(stack, mode):
+    """The mode lies beneath all others of this thread."""
+    others = [stack.at(position) for position in range(stack.size())]
+    _at_once([stack.pop] * len(others) + [functools.partial(stack.push, other) for other in (mode, *others)])
+    try:
+        yield
+    finally:
+        remove(stack, mode)
 
 
 class Placed:

@@ -18,6 +18,9 @@ _FUNCTIONS = (
     ("torch.export", "export"),
     ("torch.fx._symbolic_trace", "Tracer.trace"),
     ("torch.fx.experimental.proxy_tensor", "dispatch_trace"),
+    # The profiler knows calls of modules by the code of nn.Module.__call__, as it finds it the first time, for ever.
+    ("torch.autograd.profiler", "profile._prepare_trace"),
+    ("torch.autograd.profiler", "profile._start_trace"),
 )
 # A compiled function sets a callback, runs, and sets the one from before again; both by these names.
 _EVAL_FRAME = "torch._dynamo.eval_frame"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from vernier.record import core, errors, head_checks, hooks, swaps
+from vernier.record import core, errors, head_checks, hooks, swaps, translators
 
 
 class Model(torch.nn.Module):
@@ -169,6 +169,13 @@ def test_a_torch_in_which_such_hooks_do_nothing_is_found_out(monkeypatch):
 def test_without_the_checks_of_torch_overrides(recording, monkeypatch):
     expected = recorded(recording)
     monkeypatch.setattr(head_checks, "CHECKS", ("has_torch_function_of_tomorrow",))
+    assert recorded(recording) == expected
+
+
+def test_without_knowing_what_translates(recording, monkeypatch):
+    expected = recorded(recording)
+    monkeypatch.setattr(translators, "_FUNCTIONS", (("torch.jit.of_tomorrow", "script"), ("torch", "of_tomorrow")))
+    monkeypatch.setattr(translators, "_EVAL_FRAME", "torch._dynamo.of_tomorrow")
     assert recorded(recording) == expected
 
 
