@@ -1,11 +1,12 @@
-"""Gradients: hooks on autograd's nodes for APIs and parameters, a node at the inputs of each module."""
+"""Gradients: hooks on autograd's nodes for APIs, parameters and modules."""
 
+import collections
 import weakref
 from functools import partial
 
 import torch
 
-from . import core
+from . import core, edges
 from .hooks import HAS_PARAMETER_HOOKS, IS_TORCH_2, Hooks
 from .nests import gradient_tensors, is_replaced, replaced
 
@@ -56,7 +57,9 @@ class Backward:
         self._hooks = Hooks()
         self._outputs = {}  # id of a module's output -> (weak reference, its version, calls that gave it)
         self._parameters = {}  # (id of a parameter, module) -> what holds our hook
+        self._owners = collections.defaultdict(list)  # id of a parameter -> modules
         self._firings = {}
+        self._edges = edges.Edges(capture, self._inputs_arrived) if edges.CAN_FOLLOW else None
 
     def forget_dead(self):
         """Drops what belongs to tensors that are gone: a program may start and stop often in one step."""
@@ -65,7 +68,7 @@ class Backward:
 
     def end_step(self):
         self._hooks.remove()
-        for kept in (self._outputs, self._parameters, self._firings):
+        for kept in (self._outputs, self._parameters, self._owners, self._firings):
             kept.clear()
 
     # -- APIs
@@ -78,12 +81,12 @@ class Backward:
         if node is None:
             return
         capture = self._capture
-        epoch, flags = capture.epoch, core.FINISH
+        epoch, flags, number = capture.epoch, core.FINISH, self._number(node)
 
         def hook(grad_inputs, grad_outputs):
             nonlocal flags
             if epoch == capture.epoch:
-                capture.quietly(self._api_backward, name, family, api, grad_inputs, grad_outputs, flags)
+                capture.quietly(self._api_backward, name, family, api, number, grad_inputs, grad_outputs, flags)
                 flags |= core.REPLACE  # by a second backward through the same graph
 
         if self._calls_that_gave(tensor) is not None:
@@ -92,7 +95,16 @@ class Backward:
         else:
             node.register_hook(hook)
 
-    def _api_backward(self, name, family, api, grad_inputs, grad_outputs, flags):
+    def _number(self, node):
+        """Autograd runs nodes with great numbers first."""
+        return None if self._edges is None or node is None else node._sequence_nr()
+
+    def _runs(self, number):
+        if number is not None:
+            self._edges.pass_to(number)
+
+    def _api_backward(self, name, family, api, number, grad_inputs, grad_outputs, flags):
+        self._runs(number)
         capture = self._capture
         if capture.filter.keeps_api(name, family, api):
             fields = ()
@@ -109,10 +121,14 @@ class Backward:
     # -- modules
 
     def watch_inputs(self, call, module, args):
-        """The positional arguments to hand on. Gradients that flow back to them are seen by a node of our own."""
+        """The positional arguments to hand on: as they are, or views where torch does not let us follow its graph."""
         is_one = len(args) == 1 and type(args[0]) is torch.Tensor  # as in nearly every call
         tensors = args if is_one and is_replaced(args[0]) else () if is_one else gradient_tensors(args)
         if not tensors:
+            return args
+        if self._edges is not None:
+            call.has_inputs = True
+            self._edges.enter(call, tensors)
             return args
         sources = [_source(tensor) for tensor in tensors]
         if _works_in_place(module) or {tensor.layout for tensor in tensors} != _STRIDED:
@@ -152,21 +168,24 @@ class Backward:
         if len(arrived) == num_sources:
             self._inputs_arrived(call, [arrived.pop(i) for i in range(num_sources)])
 
-    def watch_outputs(self, call, result):
+    def watch_outputs(self, call, module, result):
         """The result to hand on: views of the outputs where there are several."""
+        tensors = gradient_tensors(result)
+        if call.following is not None:
+            self._edges.leave(call, module, tensors)
         for tensor, version in call.passed:
             if tensor._version != version:  # something inside changed an input in place, around our node
                 self._watch_sources(call, call.sources)
                 break
             self._hooks.keep_last(tensor)
         call.let_go()
-        tensors = gradient_tensors(result)
         if len(tensors) < 2:
             for tensor in tensors:
                 self._watch_output(tensor, call)
             return result
         passed = _through(Gathered, tensors)
-        passed[0].grad_fn.register_hook(partial(self._quietly, self._gathered_arrived, call))
+        number = self._number(passed[0].grad_fn)
+        passed[0].grad_fn.register_hook(partial(self._quietly, self._gathered_arrived, call, number))
         return replaced(result, iter(passed))
 
     def _calls_that_gave(self, tensor):
@@ -176,19 +195,27 @@ class Backward:
 
     def _watch_output(self, tensor, call):
         """One hook for each tensor: when several modules return the same one, the outermost is told first."""
+        call.end = next(edges.moments)
         calls = self._calls_that_gave(tensor)
         if calls is not None:
             calls.append(call)
             return
         calls = [call]
         self._outputs[id(tensor)] = (weakref.ref(tensor), tensor._version, calls)
-        self._hooks.on_tensor(tensor, partial(self._quietly, self._output_arrived, calls))
+        number = self._number(tensor.grad_fn)
+        self._hooks.on_tensor(tensor, partial(self._quietly, self._output_arrived, calls, number))
 
-    def _output_arrived(self, calls, gradient):
+    def _output_arrived(self, calls, number, gradient):
+        self._runs(number)
         for call in reversed(calls):
+            if self._edges is not None:
+                self._edges.pass_to_call(call)
             self._outputs_arrived(call, (gradient,))
+            if call.following is not None:
+                self._edges.pass_through(call, gradient)
 
-    def _gathered_arrived(self, call, grad_inputs, grad_outputs):
+    def _gathered_arrived(self, call, number, grad_inputs, grad_outputs):
+        self._runs(number)
         self._outputs_arrived(call, grad_outputs)
 
     def _outputs_arrived(self, call, gradients):
@@ -254,6 +281,7 @@ class Backward:
                 self._parameters[key] = accumulator = node.next_functions[0][0]
                 self._hooks.on_node(accumulator, hook)
             firing.num_watched += 1
+            self._owners[id(parameter)].append(module_name)
 
     def _parameter_arrived(self, firing, module_name, name, parameter, *_):
         capture = self._capture
@@ -262,6 +290,8 @@ class Backward:
             gradient = parameter.grad
         if gradient is None or firing.epoch != capture.epoch:  # it is another one in a forked child
             return
+        if self._edges is not None:
+            self._edges.pass_to_parameter(self._owners[id(parameter)])
         firing.first = firing.first or name
         if firing.first == name:
             firing.count += 1

@@ -65,6 +65,7 @@ class ThreadState(threading.local):
         self.boundaries = [(None, None)]  # frames of running module calls, and their stacks
         self.inside = []  # Python functions that are looked through
         self.backward = []  # names of the module backwards that are running
+        self.regions, self.leaves, self.waiting = {}, set(), {}  # of edges.py
 
 
 class ModuleCall:
@@ -78,6 +79,8 @@ class ModuleCall:
     rerouted = False  # and are looked for where they flow on to, not at our node
     sources = passed = ()  # of the inputs: (node, which of its outputs), and (what was handed on, its version)
     arrived = ()  # gradients of the outputs
+    following = None  # how its inputs are used, see edges.py
+    end = 0  # when it returned, in moments of edges.py
 
     def __init__(self, module_name, number, epoch):
         self.module_name, self.epoch = module_name, epoch
@@ -87,6 +90,8 @@ class ModuleCall:
     def let_go(self):
         """Drops what keeps autograd's graph alive."""
         self.sources = self.passed = ()
+        if self.following is not None:
+            self.following.targets = None
 
 
 class Capture:
@@ -139,7 +144,7 @@ class Capture:
         self.known_parents = set()
         self.micro_step, self.micro_steps = None, {}  # of Megatron: the present one, and the last of each kind
         self.filter.begin_step()
-        self.local.modules, self.local.backward = [], []
+        self.local.modules, self.local.backward, self.local.waiting = [], [], {}
 
     def end_step(self):
         self.backward.end_step()
@@ -257,9 +262,18 @@ class Capture:
             self._take_off(call)
             # Checkpointing may have what it wants: then the record has no output.
             self.quietly(self._abandon, call, module, type(error).__name__ == "_StopRecomputationError")
+            self._forget_graph()
             raise
         self._take_off(call)
-        return self.quietly(self._leave, call, module, result)
+        result = self.quietly(self._leave, call, module, result)
+        self._forget_graph()
+        return result
+
+    def _forget_graph(self):
+        local = self.local
+        if not local.modules and (local.regions or local.leaves):
+            local.regions.clear()
+            local.leaves.clear()
 
     def _take_off(self, call):
         local = self.local
@@ -309,7 +323,7 @@ class Capture:
             return result
         try:
             if self.takes_backward:
-                result = self.backward.watch_outputs(call, result)
+                result = self.backward.watch_outputs(call, module, result)
             if self.parameter_gradients and module._parameters:
                 self.backward.watch_parameters(call.module_name, module)
         except Exception as error:

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from . import modes, swaps
 from .capture import ThreadState, no_torch_function
 from .head_checks import CHECKS, HeadChecks
+from .hooks import IS_TORCH_2
 from .names import SILENT_OPERATORS
 from .swaps import CodeSwap, Swap, calling, function_swaps
 from .translators import Translators
@@ -59,7 +60,7 @@ class ApiMode(TorchFunctionMode):
             family, api, prefix, pure = found
             if api in _UNSEEN and _caller(sys._getframe(1)) == _UNSEEN[api]:
                 return func(*args, **kwargs)
-            if types_ or _num_modes():
+            if IS_TORCH_2 and (types_ or _num_modes()):
                 with no_torch_function():
                     return capture.call_api(family, api, prefix, partial(_seen_by_others, func), args, kwargs, pure)
             return capture.call_api(family, api, prefix, func, args, kwargs, pure)
@@ -313,6 +314,8 @@ class Interposer:
         if _needs_no_mode(args, kwargs):
             with no_torch_function():
                 return capture.call_api(family, api, prefix, original, args, kwargs, pure)
+        if not IS_TORCH_2:
+            return capture.call_api(family, api, prefix, original, args, kwargs, pure)
         with no_torch_function():
             return capture.call_api(family, api, prefix, partial(_seen_by_others, original), args, kwargs, pure)
 

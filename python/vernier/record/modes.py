@@ -8,11 +8,13 @@ import weakref
 
 import torch
 
-# push(mode), pop(), size() and at(position from the bottom), all of them functions of C.
+from .hooks import IS_TORCH_2
+
+# push(mode), pop(), size() and at(position from the bottom): functions of C, from torch 2 on.
 Stack = collections.namedtuple("Stack", "push pop size at")
 FUNCTIONS = Stack(
-    torch._C._push_on_torch_function_stack,
-    torch._C._pop_torch_function_stack,
+    torch._C._push_on_torch_function_stack if IS_TORCH_2 else torch.overrides._push_mode,
+    torch._C._pop_torch_function_stack if IS_TORCH_2 else torch.overrides._pop_mode,
     torch._C._len_torch_function_stack,
     torch._C._get_function_stack_at,
 )

@@ -6,13 +6,17 @@ import torch
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .hooks import IS_TORCH_2
 from .modes import Placed, Stack
 
-_pop = torch._C._pop_torch_dispatch_stack
+_push, _pop = torch._C._push_on_torch_dispatch_stack, torch._C._pop_torch_dispatch_stack
+if not IS_TORCH_2:
+    _push, _pop = _python_dispatch._push_mode, _python_dispatch._pop_mode
+elif _python_dispatch._pop_mode.__code__.co_argcount:  # from torch 2.1 on: of which kind, None for modes of users
+    _pop = functools.partial(_pop, None)
 _STACK = Stack(
-    torch._C._push_on_torch_dispatch_stack,
-    # From torch 2.1 on it asks for the kind of mode, None for those of users.
-    functools.partial(_pop, None) if _python_dispatch._pop_mode.__code__.co_argcount else _pop,
+    _push,
+    _pop,
     torch._C._len_torch_dispatch_stack,
     torch._C._get_dispatch_stack_at,
 )
