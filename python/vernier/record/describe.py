@@ -131,7 +131,7 @@ class Describer:
             return _numpy_scalar(value)
         if numpy is not None and isinstance(value, numpy.ndarray):
             return self._numpy_array(numpy, value, values)
-        return self._distributed(value, values) or ("{}" if type(value).__module__.startswith("torch") else "null")
+        return self._distributed(value, values) or "null"
 
     def _distributed(self, value, values):
         dist = sys.modules.get("torch.distributed")

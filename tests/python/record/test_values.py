@@ -65,6 +65,7 @@ def describe(recording):
         (np.float32(2.5), {"type": "float32", "value": 2.5}),
         (Pair(1, 2), {"first": {"type": "int", "value": 1}, "second": {"type": "int", "value": 2}}),
         (object(), None),
+        (torch.Generator(), None),
     ],
     ids=lambda value: type(value).__name__,
 )
