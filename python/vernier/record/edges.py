@@ -42,7 +42,7 @@ class Region:
 class Following:
     """Of one call of a module, from its beginning on."""
 
-    __slots__ = ("targets", "kinds", "number", "order", "watched", "same", "task", "sums")
+    __slots__ = ("targets", "kinds", "number", "order", "watched", "num_left", "same", "task", "sums")
 
     def __init__(self, tensors, leaves):
         """Adds to ``leaves`` the nodes that add up the gradients of those that are leaves."""
@@ -66,7 +66,7 @@ class Following:
         self.number = _next_number()  # what is made inside has this one or a greater
         self.order = next(moments)
         self.same = self.task = self.sums = None  # same: position of the input that is the output
-        self.watched = 0  # nodes that use an input
+        self.watched = self.num_left = 0  # nodes that use an input; that have not run yet in this backward
 
     def gradients(self):
         """Zeros for one of several that the module does not use; None where a tensor is passed again."""
@@ -160,6 +160,7 @@ class Edges:
             return
         following = call.following
         self._begin(call)
+        following.num_left -= 1
         for i, position in edges:
             if gradients[i] is not None:
                 self._add(call, position, gradients[i], is_all=following.watched == 1 and len(edges) == 1)
@@ -168,7 +169,7 @@ class Edges:
         following, task = call.following, _graph_task()
         if following.task == task:
             return
-        following.task = task
+        following.task, following.num_left = task, following.watched
         following.sums = [None] * len(following.kinds)
         waiting = self._capture.local.waiting
         if task not in waiting:
@@ -202,8 +203,12 @@ class Edges:
         self._done_if(lambda other: other.following.order > call.end)
 
     def pass_to_parameter(self, module_names):
-        """A gradient of a parameter of these modules is added up: modules that it is no part of are done."""
-        self._done_if(lambda call: not any(_is_inside(name, call.module_name) for name in module_names))
+        """A gradient of a parameter of these modules is added up: others that miss nothing are done."""
+        self._done_if(
+            lambda call: (
+                not call.following.num_left and not any(_is_inside(name, call.module_name) for name in module_names)
+            )
+        )
 
     def _done_if(self, condition):
         waiting = self._capture.local.waiting

@@ -236,6 +236,56 @@ class Nest(nn.Module):
 
 
 @program
+class KeepsALoss(nn.Module):
+    """What a part keeps as an attribute is used in the end, too."""
+
+    shape = (5, 16)
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.part = nn.Linear(16, 16), nn.Sequential(Keeping(), nn.Tanh())
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.part(x) * x + self.part[0].kept + x
+
+
+class Keeping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x):
+        self.kept = self.linear(x).square().mean() * x.cos()
+        return self.linear(x) * x
+
+
+@program
+class CallsOthers(nn.Module):
+    """A part calls a module that is not its own, between two uses of its input."""
+
+    shape = (5, 16)
+
+    def __init__(self):
+        super().__init__()
+        self.shared = nn.Linear(16, 16)
+        self.part = Calling([self.shared])
+
+    def forward(self, x):
+        x = x * 2
+        return self.part(x) + x.square()
+
+
+class Calling(nn.Module):
+    def __init__(self, others):
+        super().__init__()
+        self.others = others
+
+    def forward(self, x):
+        return self.others[0](x * 2) + x.sin()
+
+
+@program
 class DependentGradients(nn.Module):
     """A gradient of a gradient, and a leaf that several modules use."""
 
@@ -289,15 +339,22 @@ def assert_same_bits(found, expected):
         assert torch.equal(one, other), (one - other).abs().max()
 
 
-@pytest.mark.parametrize("settings", ["L0", "L1", "mix", "L2", "L0 tensor", "mix nan_check", "mix structure"])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_bits_are_the_same_with_recording(recording, name, settings):
-    level, _, task = settings.partition(" ")
-    config = {"level": level, "task": task or "statistics"}
+TASKS = [
+    (name, level, task)
+    for name in ("SharedInput", "Encoder", "Convolution", "SeveralInputsAndOutputs")
+    for level, task in (("L0", "tensor"), ("mix", "tensor"), ("mix", "nan_check"), ("mix", "structure"))
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "task"),
+    [(name, level, "statistics") for name in PROGRAMS for level in ("L0", "L1", "mix", "L2")] + TASKS,
+)
+def test_bits_are_the_same_with_recording(recording, name, level, task):
     _, train_for, expected = result_of(name)
     train_for(2)
     model, train_for, found = result_of(name)
-    dump = recording.run(lambda: train_for(2), model=model, **config)
+    dump = recording.run(lambda: train_for(2), model=model, level=level, task=task)
     assert_same_bits(found, expected)
     if task != "structure":
         assert len(dump.names) > 2
@@ -345,6 +402,8 @@ def numbers(value):
         "CheckpointedInside",
         "TiedWeights",
         "Several",
+        "KeepsALoss",
+        "CallsOthers",
     ],
 )
 def test_gradients_are_those_that_views_at_the_inputs_see(recording, monkeypatch, name, level):
