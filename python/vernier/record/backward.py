@@ -233,10 +233,11 @@ class Backward:
             return
         remove(opened, name)  # of a backward that was not asked for the gradients of the inputs
         opened.append(name)
+        call.opened = opened
 
     def _inputs_arrived(self, call, gradients):
         if not self._capture.is_over(call):
-            remove(self._capture.local.backward, call.backward_name)
+            remove(call.opened, call.backward_name)
             self._finish(call, gradients)
 
     def _finish(self, call, gradients):

@@ -79,6 +79,7 @@ class ModuleCall:
     rerouted = False  # and are looked for where they flow on to, not at our node
     sources = passed = ()  # of the inputs: (node, which of its outputs), and (what was handed on, its version)
     arrived = ()  # gradients of the outputs
+    opened = ()  # where its backward is listed as running, by the thread that came to the outputs
     following = None  # how its inputs are used, see edges.py
     end = 0  # when it returned, in moments of edges.py
 

@@ -42,31 +42,27 @@ class Region:
 class Following:
     """Of one call of a module, from its beginning on."""
 
-    __slots__ = ("targets", "kinds", "number", "order", "watched", "num_left", "same", "task", "sums")
+    __slots__ = ("targets", "kinds", "number", "order", "watched", "num_left", "same", "task", "sums", "waits")
 
     def __init__(self, tensors, leaves):
         """Adds to ``leaves`` the nodes that add up the gradients of those that are leaves."""
         self.targets = {}  # (node, which of its outputs) -> position of the input
-        self.kinds = []
+        self.kinds = []  # (shape, dtype, device), or None for a tensor that is an input before
         for position, tensor in enumerate(tensors):
-            node = tensor.grad_fn
-            if node is None:
-                key = tensor.view_as(tensor).grad_fn.next_functions[0]
+            key = _source(tensor)
+            if tensor.grad_fn is None:
                 leaves.add(key[0])
-            else:
-                key = (node, tensor.output_nr)
             is_new = self.targets.setdefault(key, position) == position
-            self.kinds.append(tensor.shape if is_new else None)
+            self.kinds.append((tensor.shape, tensor.dtype, tensor.device) if is_new else None)
             base = tensor._base
             if base is not None and base.grad_fn is not None and base.shape == tensor.shape:
                 # What changes a view in place does so by its base.
                 self.targets.setdefault((base.grad_fn, base.output_nr), position)
-        if len(tensors) > 1:
-            self.kinds = [kind and (kind, x.dtype, x.device) for kind, x in zip(self.kinds, tensors)]
         self.number = _next_number()  # what is made inside has this one or a greater
         self.order = next(moments)
         self.same = self.task = self.sums = None  # same: position of the input that is the output
         self.watched = self.num_left = 0  # nodes that use an input; that have not run yet in this backward
+        self.waits = False
 
     def gradients(self):
         """Zeros for one of several that the module does not use; None where a tensor is passed again."""
@@ -91,9 +87,8 @@ class Edges:
     def leave(self, call, module, outputs):
         """Watches what inside the call uses its inputs. ``outputs``: tensors that gradients flow to."""
         following = call.following
-        targets = following.targets
         if len(outputs) == 1:
-            following.same = targets.get((outputs[0].grad_fn, outputs[0].output_nr))
+            following.same = following.targets.get(_source(outputs[0]))
         nodes = [tensor.grad_fn for tensor in outputs]
         for value in vars(module).values():
             if type(value) is torch.Tensor:  # kept for a loss that is computed later
@@ -109,9 +104,10 @@ class Edges:
         local = self._capture.local
         regions, leaves, targets, number = local.regions, local.leaves, following.targets, following.number
         exits, seen, inner, found = [], set(), set(), {}
+        nodes = [node for node in nodes if node is not None and node._sequence_nr() >= number]
         while nodes:
             node = nodes.pop()
-            if node in seen or node is None:
+            if node in seen:
                 continue
             region = regions.get(node)
             if region is None:
@@ -128,7 +124,8 @@ class Edges:
                     user = (node, user)
                 position = targets.get(edge)
                 if position is not None:
-                    found.setdefault(user[0], []).append((user[1], position))
+                    if position != following.same:  # its gradient comes to the output
+                        found.setdefault(user[0], []).append((user[1], position))
                     exits.append((user, edge))
                     continue
                 target = edge[0]
@@ -159,24 +156,31 @@ class Edges:
         if self._capture.is_over(call):
             return
         following = call.following
-        self._begin(call)
+        self._begin(following)
         following.num_left -= 1
         for i, position in edges:
             if gradients[i] is not None:
                 self._add(call, position, gradients[i], is_all=following.watched == 1 and len(edges) == 1)
+        if following.same is None:  # else its output comes later
+            self._wait(call)
 
-    def _begin(self, call):
-        following, task = call.following, _graph_task()
-        if following.task == task:
+    @staticmethod
+    def _begin(following):
+        task = _graph_task()
+        if following.task != task:
+            following.task, following.num_left, following.waits = task, following.watched, False
+            following.sums = [None] * len(following.kinds)
+
+    def _wait(self, call):
+        following, waiting = call.following, self._capture.local.waiting
+        if following.waits:
             return
-        following.task, following.num_left = task, following.watched
-        following.sums = [None] * len(following.kinds)
-        waiting = self._capture.local.waiting
-        if task not in waiting:
-            waiting[task] = []
-            callback = partial(self._quietly, self._end, waiting, task)
+        if following.task not in waiting:
+            waiting[following.task] = []
+            callback = partial(self._quietly, self._end, waiting, following.task)
             torch.autograd.Variable._execution_engine.queue_callback(callback)
-        waiting[task].append(call)
+        waiting[following.task].append(call)
+        following.waits = True
 
     @staticmethod
     def _add(call, position, gradient, is_all):
@@ -191,8 +195,9 @@ class Edges:
         following = call.following
         if following is None or following.same is None or self._capture.is_over(call):
             return
-        self._begin(call)
-        self._add(call, following.same, gradient, is_all=following.watched == 0)
+        self._begin(following)
+        self._add(call, following.same, gradient, is_all=True)
+        self._wait(call)
 
     def pass_to(self, number):
         """Autograd runs a node with this number: modules that lie behind it are done."""
@@ -227,8 +232,14 @@ class Edges:
 
     def _done(self, call):
         following = call.following
-        gradients, following.task, following.sums = following.gradients(), None, None
+        gradients, following.task, following.sums, following.waits = following.gradients(), None, None, False
         self._arrived(call, gradients)
+
+
+def _source(tensor):
+    """(node, which of its outputs) that the gradient of the tensor goes to."""
+    node = tensor.grad_fn
+    return (node, tensor.output_nr) if node is not None else tensor.view_as(tensor).grad_fn.next_functions[0]
 
 
 def _last_first(call):

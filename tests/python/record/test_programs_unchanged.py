@@ -439,4 +439,81 @@ def test_a_tensor_that_is_an_argument_twice_has_its_gradient_at_the_first(record
     assert [entry and entry["Max"] for entry in output] == [5.0, None, 4.0, 0.0]
 
 
+class Given(nn.Module):
+    """Gives back its input, and uses it beside that."""
+
+    def forward(self, x, other):
+        self.kept = x * 3 + other
+        return x
+
+
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_a_module_that_returns_its_input_has_the_gradient_of_that_tensor(recording, is_leaf):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.given, self.same = Given(), nn.Identity()
+
+        def forward(self, x):
+            other = x * 2
+            return self.same(self.given(x, other)) + self.given.kept + other
+
+    def gradient():
+        x = torch.ones(3, requires_grad=True)
+        model(x if is_leaf else x * 1).sum().backward()
+        return x.grad.tolist()
+
+    model = Model()
+    expected = gradient()
+    found = []
+    dump = recording.run(lambda: found.append(gradient()), model=model, level="L0")
+    assert found == [expected] == [[8.0] * 3]  # 1 + 3 by what is kept, and twice 2 by the other
+    output = dump.data["Module.given.Given.backward.0"]["output"]
+    assert [entry["Max"] for entry in output] == [8.0, 1.0]
+    assert dump.data["Module.same.Identity.backward.0"]["output"][0]["Max"] == 8.0
+
+
+def test_a_backward_after_one_that_failed(recording):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.twice = Twice()
+
+        def forward(self, x):
+            return self.twice(x)
+
+    def body():
+        x = torch.ones(3, 16, requires_grad=True) * 1
+        x.register_hook(lambda gradient: fails.pop())
+        loss = model(x).sum()
+        with pytest.raises(TypeError, match="expected"):
+            loss.backward(retain_graph=True)
+        loss.backward()
+
+    fails, model = [None, "no tensor"], Model()
+    names = recording.run(body, model=model, level="L0").names
+    assert names[-1] == "Module.twice.Twice.backward.0"
+
+
+def test_what_was_made_before_the_call_is_not_of_the_module(recording):
+    class Second(nn.Module):
+        def forward(self, a, b):
+            return b
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.second = Second()
+
+        def forward(self, x):
+            scalar = x.sum()
+            return self.second(scalar, scalar * 5) + scalar
+
+    model = Model()
+    x = torch.ones(3, requires_grad=True)
+    data = recording.run(lambda: model(x).backward(), model=model, level="L0").data
+    output = data["Module.second.Second.backward.0"]["output"]
+    assert [entry["Max"] for entry in output] == [0.0, 1.0]
+
+
 leaf = torch.ones(3, requires_grad=True)
