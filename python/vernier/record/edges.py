@@ -47,13 +47,13 @@ class Following:
     def __init__(self, tensors, leaves):
         """Adds to ``leaves`` the nodes that add up the gradients of those that are leaves."""
         self.targets = {}  # (node, which of its outputs) -> position of the input
-        self.kinds = []  # (shape, dtype, device), or None for a tensor that is an input before
+        self.kinds = [None] * len(tensors)  # of several: (shape, dtype, device), unless it is an input before
         for position, tensor in enumerate(tensors):
             key = _source(tensor)
             if tensor.grad_fn is None:
                 leaves.add(key[0])
-            is_new = self.targets.setdefault(key, position) == position
-            self.kinds.append((tensor.shape, tensor.dtype, tensor.device) if is_new else None)
+            if self.targets.setdefault(key, position) == position and len(tensors) > 1:
+                self.kinds[position] = (tensor.shape, tensor.dtype, tensor.device)
             base = tensor._base
             if base is not None and base.grad_fn is not None and base.shape == tensor.shape:
                 # What changes a view in place does so by its base.
@@ -66,13 +66,10 @@ class Following:
 
     def gradients(self):
         """Zeros for one of several that the module does not use; None where a tensor is passed again."""
-        found = self.sums
-        if len(found) > 1:
-            found = [
-                torch.zeros(kind[0], dtype=kind[1], device=kind[2]) if total is None and kind is not None else total
-                for total, kind in zip(found, self.kinds)
-            ]
-        return found
+        return [
+            torch.zeros(kind[0], dtype=kind[1], device=kind[2]) if total is None and kind is not None else total
+            for total, kind in zip(self.sums, self.kinds)
+        ]
 
 
 class Edges:
@@ -201,23 +198,25 @@ class Edges:
 
     def pass_to(self, number):
         """Autograd runs a node with this number: modules that lie behind it are done."""
-        self._done_if(lambda call: call.following.number > number)
+        if self._capture.local.waiting:
+            self._done_if(lambda call: call.following.number > number)
 
     def pass_to_call(self, call):
         """Its outputs get their gradients: modules that were called after it had ended are done."""
-        self._done_if(lambda other: other.following.order > call.end)
+        if self._capture.local.waiting:
+            self._done_if(lambda other: other.following.order > call.end)
 
     def pass_to_parameter(self, module_names):
         """A gradient of a parameter of these modules is added up: others that miss nothing are done."""
-        self._done_if(
-            lambda call: (
-                not call.following.num_left and not any(_is_inside(name, call.module_name) for name in module_names)
+        if self._capture.local.waiting:
+            self._done_if(
+                lambda call: (
+                    not call.following.num_left and not any(_is_inside(name, call.module_name) for name in module_names)
+                )
             )
-        )
 
     def _done_if(self, condition):
-        waiting = self._capture.local.waiting
-        calls = waiting and waiting.get(_graph_task())
+        calls = self._capture.local.waiting.get(_graph_task())
         done = calls and list(filter(condition, calls))
         if done:
             calls[:] = [call for call in calls if call not in done]
