@@ -177,7 +177,7 @@ class Service:
             return
         was_running = self._running
         if was_running:
-            self._quietly(self.leave_nothing)
+            self.leave_nothing()
             self._quietly(self._capture.backward.forget_dead)
         if self._folder is not None:
             self._capture.drain()
@@ -194,7 +194,7 @@ class Service:
         """Puts the process back. Can be repeated: a signal may interrupt start() and stop() between any two lines."""
         if self._interposer is not None:
             self._capture.on = False
-            self._interposer.off()
+            self._quietly(self._interposer.off)
         self._stop_counting()
         self._running = False
 
