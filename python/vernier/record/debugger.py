@@ -16,6 +16,18 @@ from .config import read_config
 from .errors import RecordError, parameter_error
 
 
+def _function_state():
+    """Whether torch functions are on in this thread; None where it cannot be set again."""
+    functions = getattr(sys.modules.get("torch"), "_C", None)
+    return functions._get_torch_function_state() if hasattr(functions, "_set_torch_function_state") else None
+
+
+def _set_function_state(state):
+    """After an exception that a signal raised while we had them off."""
+    if state is not None:
+        sys.modules["torch"]._C._set_torch_function_state(state)
+
+
 class PrecisionDebugger:
     """Records what a model computes. One per process: the first construction decides, later ones return it.
 
@@ -49,10 +61,12 @@ class PrecisionDebugger:
     def start(cls, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
         """Opens recording. ``model`` is a module or a list of them; levels L0 and mix need it."""
         service = cls._of_process()
-        was_running = service._running
+        was_running, state = service._running, None
         try:
+            state = _function_state()
             service.start(model, token_range, rank_id, scheduled_tokens)
         except BaseException:
+            _set_function_state(state)
             if not was_running:
                 service.leave_nothing()
             raise
@@ -60,18 +74,24 @@ class PrecisionDebugger:
     @classmethod
     def stop(cls):
         """Closes recording; the files are complete, and the process is as it was before ``start()``."""
+        state = None
         try:
+            state = _function_state()
             cls._of_process().stop()
         except BaseException:
+            _set_function_state(state)
             cls._of_process().leave_nothing()
             raise
 
     @classmethod
     def step(cls):
         """Ends the step: numbering begins anew."""
+        state = None
         try:
+            state = _function_state()
             cls._of_process().step()
         except BaseException:
+            _set_function_state(state)
             cls._of_process().leave_nothing()
             raise
 

@@ -69,6 +69,7 @@ def in_place():
         [id(function.__code__) for function in functions if hasattr(function, "__code__")],
         [name for name in F.__dict__ if name.startswith("_vernier")],
         (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()),
+        torch._C._is_torch_function_enabled(),
     ]
 
 
