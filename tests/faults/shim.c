@@ -1,6 +1,6 @@
-/* Preloaded, makes one system call fail: the VN_FAULT_AT-th call of VN_FAULT_CALL fails with errno VN_FAULT_ERRNO, and
- * with VN_FAULT_REST=1 all calls after it as well. Writes and reads count only for files, not for pipes and terminals,
- * so that messages still reach whoever started the program. */
+/* Preloaded, makes one system call fail: the VN_FAULT_AT-th call of VN_FAULT_CALL fails with errno
+ * VN_FAULT_ERRNO, and with VN_FAULT_REST=1 all calls after it as well. Writes and reads count only for files,
+ * not for pipes and terminals, so that messages still reach whoever started the program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,7 +75,8 @@ void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t 
   if (fd >= 0 && must_fail("mmap")) return MAP_FAILED;
   return NEXT(mmap)(address, size, protection, flags, fd, at);
 }
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                   void* argument) {
   if (must_fail("pthread_create")) return errno;
   return NEXT(pthread_create)(thread, attributes, start, argument);
 }
