@@ -220,7 +220,7 @@ def ranks(folder, small):
         words = ("compare", "-tp", folder / "target", "-gp", folder / "golden", "--threads", threads, "-q", "-o", out)
         times[threads], _ = timed(VERNIER, *words, repeat=1 if small else 3)
         files = sorted(out.glob("compare_result_rank*.csv"))
-        results[threads] = sorted({file.name.rsplit("_", 1)[0]: file.read_bytes() for file in files}.items())
+        results[threads] = sorted({file.name.split("_")[2]: file.read_bytes() for file in files}.items())
     same = all(result == results[1] for result in results.values())
     what = f"{count} ranks of {4 * apis} rows, statistics"
     ratio = f"{times[1] / times[2]:.2f} × faster on two threads than on one; 1, 2, 4, 16 threads "
