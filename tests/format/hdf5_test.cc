@@ -179,7 +179,8 @@ TEST(Hdf5, NoticesEveryFlippedBitThatAChecksumCovers) {
     const FileRef intact = MappedFile::Open(DataFile(fixture)).value();
     const Loaded before = List(intact);
     std::size_t num_noticed = 0;
-    for (std::size_t at = 0; at < intact->bytes().size(); ++at) {
+    constexpr std::size_t kStep = 11;  // every byte would take minutes with sanitizers
+    for (std::size_t at = 0; at < intact->bytes().size(); at += kStep) {
       Bytes bytes(intact->bytes().begin(), intact->bytes().end());
       bytes[at] ^= std::byte{1} << at % 8;
       const FileRef file = MappedFile::FromBytes(std::move(bytes), fixture);
@@ -211,7 +212,7 @@ TEST(Hdf5, NoticesEveryFlippedBitThatAChecksumCovers) {
         ASSERT_LE(num_changed, may_change) << fixture << " byte " << at << " " << name;
       }
     }
-    EXPECT_GT(num_noticed, 1000u) << fixture;
+    EXPECT_GT(num_noticed, 100u) << fixture;
   }
 }
 
