@@ -88,7 +88,7 @@ Result<Entries> ListArchive(const FileRef& file, const std::vector<ZipMember>& m
   VN_ASSIGN_OR_RETURN(const PickleTree tree, ParsePickle(pickle));
   if (tree.num_bytes != pickle.size()) {
     return Error{ErrorCode::kBadHeader, std::string(pickle_name),
-                 std::to_string(pickle.size() - tree.num_bytes) + " bytes follow its end"};
+                 "its pickle ends " + std::to_string(pickle.size() - tree.num_bytes) + " bytes too early"};
   }
   return ListPickledTensors(tree, file, [&](const PtStorageId& id) -> Result<PtStorage> {
     const ZipMember* member = archive.Find("data/" + id.key);

@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import recordings
+
 MODEL = """
 import sys, time, torch
 from vernier.record import PrecisionDebugger
@@ -34,19 +36,10 @@ for i in range(100000):
 KEPT_WITHIN_SECONDS = 2.5  # two, and what the clock of a busy machine may add
 
 
-def write_recording(folder, num_records):
-    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
-    tensor |= dict.fromkeys(("Max", "Min", "Mean", "Norm"), 1.5)
-    call = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
-    data = {f"Functional.relu.{i}.forward": call for i in range(num_records)}
-    folder.mkdir()
-    (folder / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": data}))
-
-
 def kill_comparisons(executable, folder, count):
     """What went wrong, as lines."""
     for side in ("a", "b"):
-        write_recording(folder / side, 20000)
+        recordings.write_many(folder / side, 20000)
     words = [executable, "compare", "a", "b", "-q", "-o"]
     begin = time.monotonic()
     subprocess.run([*words, "clean/r.csv"], cwd=folder, check=True)

@@ -20,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import recordings
+
 HERE = Path(__file__).resolve().parent
 PT_FILE = HERE.parent / "format" / "data" / "pt_bare.pt"
 FAULTS = {  # call -> errno
@@ -45,19 +47,16 @@ def write_npy(path, value, count):
 
 
 def write_recording(folder, value, task):
-    (folder / "dump_tensor_data").mkdir(parents=True)
-    data = {}
-    for i in range(40):
-        name = f"Functional.relu.{i}.forward"
-        tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": value, "Min": value}
-        tensor |= {"Mean": value, "Norm": value, "requires_grad": False}
-        if task == "tensor":
-            tensor["data_name"] = f"{name}.output.0.pt"
-            shutil.copy(PT_FILE, folder / "dump_tensor_data" / tensor["data_name"])
-        data[name] = {"input_args": [], "input_kwargs": {}, "output": [tensor]}
-    document = {"task": task, "level": "L1", "framework": "pytorch", "data": data}
-    (folder / "dump.json").write_text(json.dumps(document))
-    (folder / "stack.json").write_text(json.dumps({"0": [list(data), ["File a.py, line 1, in f"]]}))
+    calls = {}
+    for name in (f"Functional.relu.{i}.forward" for i in range(40)):
+        stored = {"data_name": f"{name}.output.0.pt"} if task == "tensor" else {}
+        calls[name] = {"input_args": [], "input_kwargs": {}, "output": [recordings.tensor(value, **stored)]}
+    recordings.write(folder, calls, task)
+    (folder / "stack.json").write_text(json.dumps({"0": [list(calls), ["File a.py, line 1, in f"]]}))
+    (folder / "dump_tensor_data").mkdir()
+    if task == "tensor":
+        for name in calls:
+            shutil.copy(PT_FILE, folder / "dump_tensor_data" / f"{name}.output.0.pt")
 
 
 def make_inputs(folder):

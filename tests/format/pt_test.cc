@@ -264,6 +264,46 @@ TEST(Pt, TellsItsFilesFromOthers) {
   EXPECT_EQ(ListPt(MappedFile::FromBytes(ToBytes("text"), "x.pt")).error().code, ErrorCode::kBadMagic);
 }
 
+TEST(Pt, NoticesADamagedPickleByItsChecksum) {
+  const FileRef intact = MappedFile::Open(DataFile("pt_bare.pt")).value();
+  const std::vector<ZipMember> members = ListZip(intact).value();
+  const auto pickle = std::find_if(members.begin(), members.end(),
+                                   [](const ZipMember& member) { return member.name.ends_with("data.pkl"); });
+  ASSERT_NE(pickle->crc32, 0u);
+  for (std::uint64_t i = 0; i < pickle->stored_bytes; ++i) {
+    Bytes bytes(intact->bytes().begin(), intact->bytes().end());
+    bytes[pickle->data_offset_bytes + i] ^= std::byte{1} << i % 8;
+    const auto entries = ListPt(MappedFile::FromBytes(std::move(bytes), "x.pt"));
+    ASSERT_FALSE(entries) << i;
+    EXPECT_THAT(entries.error().Message(), HasSubstr("its checksum is wrong"));
+  }
+}
+
+// Torch may be told to leave checksums out; and a pickle ends where its member does.
+TEST(Pt, TakesPicklesWithoutAChecksumButNotWithMoreBehind) {
+  const FileRef intact = MappedFile::Open(DataFile("pt_bare.pt")).value();
+  const auto rebuilt = [&](std::optional<std::uint32_t> crc32, bool longer) {
+    const std::vector<ZipMember> members = ListZip(intact).value();
+    std::vector<Bytes> contents;
+    ZipLayout zip;
+    contents.reserve(members.size());
+    for (const ZipMember& member : members) {
+      const bool is_pickle = member.name.ends_with("data.pkl");
+      Bytes& bytes = contents.emplace_back(UnzipMember(intact, member).value());
+      if (is_pickle && longer) bytes.push_back(std::byte{'.'});
+      zip.Add(member.name, bytes, is_pickle ? crc32 : std::nullopt);
+    }
+    Bytes file;
+    for (const auto piece : zip.Finish()) file.insert(file.end(), piece.begin(), piece.end());
+    return ListPt(MappedFile::FromBytes(std::move(file), "x.pt"));
+  };
+  EXPECT_TRUE(rebuilt(std::nullopt, false));
+  EXPECT_TRUE(rebuilt(0, false));
+  const auto longer = rebuilt(std::nullopt, true);
+  ASSERT_FALSE(longer);
+  EXPECT_THAT(longer.error().Message(), HasSubstr("its pickle ends 1 bytes too early"));
+}
+
 TEST(Pt, SurvivesEveryDamage) {
   for (const char* fixture : {"pt_bare.pt", "pt_bare_legacy.pt", "pt_checkpoint_legacy.pt",
                               "pt_views_deflated.pt", "pt_checkpoint_protocol4.pt", "pt_legacy_view.pt"}) {

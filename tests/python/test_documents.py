@@ -19,6 +19,34 @@ EXAMPLE = ROOT / "examples" / "01_compare"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def names_of_tests():
+    """TEST(Suite, Name) as Suite.Name and Suite.*, and functions of pytest."""
+    found = set()
+    for path in [*ROOT.glob("tests/**/*_test.cc"), *ROOT.glob("tests/python/**/test_*.py")]:
+        text = path.read_text(encoding="utf-8")
+        for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", text, re.MULTILINE):
+            found |= {f"{suite}.{name}", f"{suite}.*", name}
+        found |= set(re.findall(r"^def (test_\w+)", text, re.MULTILINE))
+    return found
+
+
+def test_every_promise_names_tests_that_exist():
+    known = names_of_tests()
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    rows = [line.rstrip("| ").rsplit("|", 1)[1] for line in text.splitlines() if line.startswith("| ")]
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row) if name != "c_api"]  # a fuzzer
+    assert len(named) > 40
+    for name in named:
+        if name.startswith("case."):
+            assert (ROOT / "tests" / "cases" / name[5:]).is_dir(), name
+        elif name.endswith(".py"):
+            assert list(ROOT.glob(f"**/{name}")), name
+        elif name.endswith("…"):
+            assert any(test.startswith(name[:-1]) for test in known), name
+        else:
+            assert name in known, name
+
+
 def run(command, folder):
     path = os.pathsep.join([str(ROOT / "build"), str(Path(sys.executable).parent), os.environ["PATH"]])
     options = {"cwd": folder, "env": {**os.environ, "PATH": path}, "text": True, "check": False}

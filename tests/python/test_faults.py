@@ -1,6 +1,5 @@
 """System calls that fail, memory that runs out, and processes that are killed while vernier compares."""
 
-import json
 import resource
 import signal
 import subprocess
@@ -9,18 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+import recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 EXECUTABLE = ROOT / "build" / "vernier"
-
-
-def record(folder, num_records):
-    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
-    tensor |= dict.fromkeys(("Max", "Min", "Mean", "Norm"), 1.5)
-    call = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
-    data = {f"Functional.relu.{i}.forward": call for i in range(num_records)}
-    folder.mkdir()
-    (folder / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": data}))
 
 
 def test_no_failing_system_call_is_a_defect():
@@ -32,8 +23,8 @@ def test_no_failing_system_call_is_a_defect():
 
 
 def test_too_little_memory_is_told(tmp_path):
-    record(tmp_path / "a", 40000)
-    record(tmp_path / "b", 40000)
+    recordings.write_many(tmp_path / "a", 40000)
+    recordings.write_many(tmp_path / "b", 40000)
     codes = set()
     for megabytes in (60, 80, 100, 140, 200, 300, 1000, 4000):
         limit = megabytes << 20
@@ -58,8 +49,8 @@ def test_too_little_memory_is_told(tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
 def test_a_killed_comparison_leaves_no_report_and_the_next_one_works(tmp_path, ending):
-    record(tmp_path / "a", 20000)
-    record(tmp_path / "b", 20000)
+    recordings.write_many(tmp_path / "a", 20000)
+    recordings.write_many(tmp_path / "b", 20000)
     words = [EXECUTABLE, "compare", "a", "b", "-q", "-o", f"out/r.{ending}"]
     for delay in (0.01, 0.05, 0.1, 0.2):
         process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

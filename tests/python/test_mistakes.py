@@ -1,10 +1,10 @@
 """What a user reads after a slip with recordings; tests/cases/mistakes has those with tensors."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
+import recordings
 
 EXECUTABLE = Path(__file__).resolve().parents[2] / "build" / "vernier"
 
@@ -15,13 +15,8 @@ def run(*words, cwd=None, name="vernier"):
 
 @pytest.fixture
 def folder(tmp_path):
-    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
-    tensor |= dict.fromkeys(("Max", "Min", "Mean", "Norm"), 1.5)
-    call = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
-    document = {"task": "statistics", "level": "L1", "data": {"Functional.relu.0.forward": call}}
     for side in ("npu", "gpu"):
-        (tmp_path / side / "step0" / "rank0").mkdir(parents=True)
-        (tmp_path / side / "step0" / "rank0" / "dump.json").write_text(json.dumps(document))
+        recordings.write_many(tmp_path / side / "step0" / "rank0", 1)
     return tmp_path
 
 

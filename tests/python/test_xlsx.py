@@ -1,27 +1,14 @@
 """What a spreadsheet program makes of our .xlsx reports."""
 
-import json
-
 import numpy as np
 import openpyxl
 import pytest
+import recordings
 import vernier
 
 
 def record(folder, output):
-    def tensor(value):
-        return {
-            "type": "torch.Tensor",
-            "dtype": "torch.float32",
-            "shape": [2],
-            **dict.fromkeys(("Max", "Min", "Mean", "Norm"), value),
-            "requires_grad": False,
-        }
-
-    folder.mkdir()
-    call = {"input_args": [tensor(1.0)], "input_kwargs": {}, "output": [tensor(output)]}
-    document = {"task": "statistics", "level": "L1", "framework": "pytorch", "data": {"Torch.exp.0.forward": call}}
-    (folder / "dump.json").write_text(json.dumps(document))
+    recordings.write(folder, {"Torch.exp.0.forward": recordings.call(recordings.tensor(output))})
 
 
 def sheets_of(path):
