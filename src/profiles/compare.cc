@@ -1,6 +1,8 @@
 // The table of families, and the one call that compares whatever they hold.
 #include "vernier/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -68,12 +70,12 @@ Result<const FamilyRow*> RowFor(const CompareRequest& request) {
     for (const std::string& path : {request.target, request.golden}) {
       if (!Exists(path)) return MissingPath(path);
     }
-    const auto says = [&](bool known, const std::string& path) {
-      const FamilyRow* other = known ? &row : Recognised(path);
-      return path + " is " + std::string(other ? other->family.says : "nothing that can be compared");
-    };
+    const FamilyRow* other = Recognised(target ? request.golden : request.target);
+    if (other == &row) return &row;  // it could not be read a moment ago
+    const std::string_view others = other ? other->family.says : "nothing that can be compared";
     return Error{ErrorCode::kBadArgument, "",
-                 says(target, request.target) + ", but " + says(golden, request.golden)};
+                 fmt::format("{} is {}, but {} is {}", request.target, target ? row.family.says : others,
+                             request.golden, golden ? row.family.says : others)};
   }
   return &Native();
 }

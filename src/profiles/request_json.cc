@@ -155,7 +155,8 @@ class JsonIn {
   template <std::integral T>
   void Take(T& value) {
     const double number = json_.TakeNumber();
-    if (!(number >= 0 && number <= 0x1p53)) return json_.Fail(JsonError::kOutOfRange);
+    constexpr double kLargest = std::min(0x1p53, static_cast<double>(std::numeric_limits<T>::max()));
+    if (!(number >= 0 && number <= kLargest)) return json_.Fail(JsonError::kOutOfRange);
     value = static_cast<T>(number);
   }
   void Take(MatchMode& value) {

@@ -291,6 +291,7 @@ TEST(CompareJson, NamesWhatItCannotRead) {
   EXPECT_EQ(CompareRequestFromJson(R"({"targt": "x"})").error().where, "request.targt");
   EXPECT_EQ(CompareRequestFromJson(R"({"match": "telepathy"})").error().where, "request.match");
   EXPECT_FALSE(CompareRequestFromJson(R"({"threads": -1})"));
+  EXPECT_EQ(CompareRequestFromJson(R"({"threads": 166666666666666})").error().where, "request.threads");
   EXPECT_FALSE(CompareRequestFromJson("{}x"));
   EXPECT_FALSE(CompareRequestFromJson("[1]"));
 }

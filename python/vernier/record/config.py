@@ -189,8 +189,9 @@ class Config:
 
     def __init__(self, document, overrides=None):
         document = dict(document, **{key: value for key, value in (overrides or {}).items() if value is not None})
-        if document.get("task") in GONE_TASKS:
-            raise parameter_error("task", document["task"], f"{', '.join(TASKS)} ({GONE_TASKS[document['task']]})")
+        task = document.get("task")
+        if isinstance(task, str) and task in GONE_TASKS:
+            raise parameter_error("task", task, f"{', '.join(TASKS)} ({GONE_TASKS[task]})")
         self.notes = []
         self._take(TOP, document, "")
         section = document.get(self.task, {})
@@ -277,6 +278,8 @@ def read_config(path, overrides):
             document = json.load(file)
     except OSError as error:
         raise RecordError(RecordError.FILE, f"{path}: {error.strerror}") from None
+    except RecursionError:
+        raise RecordError(RecordError.FILE, f"{path}: nested too deeply") from None
     except ValueError as error:
         raise RecordError(RecordError.FILE, f"{path}: not valid json: {error}") from None
     if not isinstance(document, dict):

@@ -65,10 +65,18 @@ std::string ShapeOf(const Dump& dump, std::uint32_t row) {
   return std::string(dump.Read(dump.rows()[row], arena).shape);
 }
 
+// So many pairs of one key are no recording's: only a file made to exhaust the machine has them.
+constexpr std::size_t kMostPairsOfAKey = std::size_t{1} << 20;
+
 // Rows of one key on both sides, several on at least one: every NPU row with every bench row of its shape,
 // and rows of one shape together.
 void PairAll(const Dump& npu, const Dump& bench, const std::vector<std::uint32_t>& npu_rows,
              const std::vector<std::uint32_t>& bench_rows, bool by_shape, std::vector<RowPair>& pairs) {
+  if (npu_rows.size() * bench_rows.size() > kMostPairsOfAKey) {
+    for (std::size_t i = 0; i < npu_rows.size(); ++i)
+      pairs.push_back({npu_rows[i], i < bench_rows.size() ? bench_rows[i] : kNoRow});
+    return;
+  }
   std::vector<std::string> npu_shapes, bench_shapes;
   for (const std::uint32_t row : npu_rows) npu_shapes.push_back(by_shape ? ShapeOf(npu, row) : "");
   for (const std::uint32_t row : bench_rows) bench_shapes.push_back(by_shape ? ShapeOf(bench, row) : "");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "temporary_folder.h"
@@ -84,6 +85,29 @@ TEST_F(MsprobeMatch, FuzzyIsNotSlowWhenNothingMatches) {
   RowMatchOptions options;
   options.rule = PairRule::kFuzzy;
   EXPECT_EQ(MatchRows(Make("n", left), Make("b", right), options).size(), left.size());
+}
+
+// "p.p.p" as {"p.p.p": leaf}, {"p.p": {"p": leaf}}, {"p": {"p.p": leaf}} ...: 2^(parts - 1) rows of one name.
+std::string EverySplit(int parts, const std::string& leaf) {
+  std::string members, key;
+  for (int taken = 1; taken <= parts; ++taken) {
+    key += taken == 1 ? "p" : ".p";
+    members += (members.empty() ? "\"" : ",\"") + key +
+               "\":" + (taken == parts ? leaf : EverySplit(parts - taken, leaf));
+  }
+  return "{" + members + "}";
+}
+
+TEST_F(MsprobeMatch, PairsThousandsOfRowsOfOneNameOneByOne) {
+  const std::string leaf = R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[1]})";
+  std::ofstream(folder_.path() / "many")
+      << R"({"task":"statistics","data":{"A.0.forward":{"input_kwargs":)" << EverySplit(12, leaf) << "}}}";
+  const Result<Dump> dump = Dump::Open(folder_.path() / "many", {});
+  ASSERT_TRUE(dump);
+  ASSERT_EQ(dump->rows().size(), 2048u);
+  const std::vector<RowPair> pairs = MatchRows(*dump, *dump, {});
+  ASSERT_EQ(pairs.size(), 2048u);
+  EXPECT_TRUE(std::all_of(pairs.begin(), pairs.end(), [](RowPair pair) { return pair.npu == pair.bench; }));
 }
 
 TEST(FuzzyName, CutsTheNumberAndNothingElse) {

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from vernier import RecordError
-from vernier.record.config import SECTION, TOP, Config
+from vernier.record.config import DATA_MODES, LEVELS, SECTION, SUMMARY_MODES, TASKS, TOP, Config, read_config
 
 GOOD = {"dump_path": "./d"}
 
@@ -17,6 +19,7 @@ BAD = [
     ({"task": "acc_check"}, "acc_check"),
     ({"task": "nothing"}, "task"),
     ({"task": 3}, "task"),
+    ({"task": ["tensor"]}, "task"),
     ({"dump_path": ""}, "dump_path"),
     ({"dump_path": "a b"}, "dump_path"),
     ({"dump_path": "a*"}, "dump_path"),
@@ -103,7 +106,8 @@ def test_structure_becomes_mix():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "not valid json"), ("[]", "must be an object"), (None, "No such file")]
+    ("text", "says"),
+    [("{", "not valid json"), ("[]", "must be an object"), ("[" * 200_000, "too deeply"), (None, "No such file")],
 )
 def test_a_file_that_cannot_be_read(tmp_path, text, says):
     from vernier import PrecisionDebugger
@@ -116,6 +120,48 @@ def test_a_file_that_cannot_be_read(tmp_path, text, says):
     assert says in str(caught.value)
     assert "config.json" in str(caught.value)
     assert caught.value.code == RecordError.FILE
+
+
+WORDS = st.sampled_from(
+    [*TASKS, *LEVELS, *DATA_MODES, *SUMMARY_MODES, "low", "4-6", "9-1", "./d", "Tensor.a.0.forward"]
+)
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.integers() | st.floats() | WORDS | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+SECTIONS = st.dictionaries(st.sampled_from([key.name for key in SECTION]) | st.text(max_size=5), ANY_JSON, max_size=4)
+DOCUMENTS = st.builds(
+    lambda top, task, section: dict(top, **({task: section} if task else {})),
+    st.dictionaries(st.sampled_from([key.name for key in TOP]) | st.text(max_size=5), ANY_JSON, max_size=5),
+    st.sampled_from(["", *TASKS]),
+    SECTIONS | ANY_JSON,
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(document=DOCUMENTS)
+def test_any_document_is_taken_or_refused_with_a_sentence(tmp_path, document):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(document))
+    try:
+        config = read_config(path, {"dump_path": "./d"})
+    except RecordError as error:
+        refused = str(error)
+    else:
+        refused = None
+        assert config.task in TASKS
+        assert config.level in LEVELS
+    assert refused != ""
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=60))
+def test_any_bytes_are_taken_or_refused_with_the_path(tmp_path, content):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match="config"):
+        read_config(path, {})
 
 
 def test_calls_without_a_debugger():
