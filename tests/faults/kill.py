@@ -9,6 +9,7 @@ found with its stack, and which can be compared.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -45,7 +46,9 @@ def kill_comparisons(executable, folder, count):
     subprocess.run([*words, "clean/r.csv"], cwd=folder, check=True)
     duration = time.monotonic() - begin
     num_killed = 0
-    for i in range(count):
+    for i in itertools.count():
+        if num_killed == count:  # some end before they are killed
+            break
         ending = random.choice(["csv", "xlsx", "json"])
         report = folder / f"out{i}" / f"r.{ending}"
         process = subprocess.Popen([*words, report], cwd=folder)
@@ -73,7 +76,8 @@ def kill_recordings(executable, python, folder, count):
         time.sleep(random.uniform(0, 4))
         os.killpg(process.pid, signal.SIGKILL)
         killed_at = time.time()
-        lines = [line.split() for line in process.stdout.read().splitlines() if line.count(" ") == 1]
+        whole = process.stdout.read().rpartition("\n")[0]  # the last line may be cut
+        lines = [line.split() for line in whole.splitlines()]
         process.wait()
         finished = [int(number) for number, at in lines if float(at) < killed_at - KEPT_WITHIN_SECONDS]
         yield from (f"recording {i} ({task}, {level}): {mistake}" for mistake in left_wrong(dump, finished, level))
