@@ -16,6 +16,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"compare", "compare two dumps, checkpoints or tensor files", RunCompare, HelpCompare},
     {"inspect", "list the tensors under a path",                  RunInspect, HelpInspect},
+    {"summary", "table of an HDF5 recording's tensors",           RunSummary, HelpSummary},
     {"merge_result", "put one metric of several ranks side by side", RunMergeResult, HelpMergeResult},
     {"env",     "print what a bug report needs",                  RunEnv,     HelpEnv},
     {"help",    "explain a command",                              RunHelp,    HelpHelp},

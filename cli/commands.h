@@ -31,6 +31,8 @@ ExitCode RunCompare(const Args& args);
 std::string HelpCompare();
 ExitCode RunInspect(const Args& args);
 std::string HelpInspect();
+ExitCode RunSummary(const Args& args);
+std::string HelpSummary();
 ExitCode RunEnv(const Args& args);
 std::string HelpEnv();
 ExitCode RunHelp(const Args& args);

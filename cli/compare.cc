@@ -24,6 +24,7 @@ constexpr const char* kExamples =
     "  vernier compare dump_npu/ dump_gpu/ -o result/\n"
     "  vernier compare run_npu/ run_gpu/ --match fuzzy -o report.xlsx\n"
     "  vernier compare new.safetensors old.pt --rename backbone.=encoder. --rtol 1e-3 --atol 1e-5\n"
+    "  vernier compare xpu.h5 gpu.h5 result.csv\n"
     "  vernier compare a/ b/ -q --only failed -o - --format jsonl\n"
     "  vernier compare -tp npu/dump.json -gp gpu/dump.json -o result\n"
     "                        as msprobe spells it; vernier help compare lists those options\n\n"
@@ -89,6 +90,12 @@ Result<Done> TakeOption(const std::string& text, CompareRequest& request) {
   request.options.insert_or_assign(option.first, option.second);
   return Done{};
 }
+constexpr char kMaxErr[] = "max_err", kGt[] = "gt";
+template <const char* kName>
+Result<Done> TakeNamed(const std::string& text, CompareRequest& request) {
+  request.options.insert_or_assign(kName, text);
+  return Done{};
+}
 Result<Done> TakeOnly(const std::string& text, CompareRequest& request) {
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t comma = std::min(text.find(',', start), text.size());
@@ -145,6 +152,8 @@ constexpr CompareOption kOptions[] = {
     {{"", "--check-dtype", kNone, false, "different dtypes fail"}, "", kJudging, TakeFlag<&R::check_dtype>},
     {{"", "--strict", kNone, false, "tensors without a partner count as a difference"}, "", kJudging, TakeFlag<&R::strict>},
     {{"", "--rules", kRequired, false, "thresholds and messages of your own for recordings (JSON)"}, "FILE", kJudging, TakeText<&R::rules>},
+    {{"", "--max-err", kRequired, false, "--family xray: largest |target - golden| that is no Fail; default 0.01"}, "X", kJudging, TakeNamed<kMaxErr>},
+    {{"", "--gt", kRequired, false, "--family xray: GtNum counts elements with |target - golden| above X; default 0"}, "X", kJudging, TakeNamed<kGt>},
     {{"-o", "--output", kRequired, false, "write a report; its ending chooses the format: .csv, .jsonl, .json, .xlsx; a folder gets one for each rank; - is standard output; may be repeated"}, "FILE|FOLDER", kReport, TakeOutput},
     {{"", "--format", kRequired, false, "format of every report, whatever its ending: csv, xlsx, json or jsonl (jsonl keeps all that was measured)"}, "csv|jsonl|json|xlsx", kReport, TakeText<&R::format>},
     {{"", "--sort", kRequired, false, "order rows by this column, worst or alphabetically first; default: file order"}, "COLUMN", kReport, TakeText<&R::sort>},
@@ -183,6 +192,7 @@ Args InOurWords(const Args& args) {
 // The command line as CLI11 sees it.
 struct CompareArgs {
   CompareRequest request;
+  std::string result;
   bool quiet = false;
   std::string log_level;
   std::optional<Error> mistake;
@@ -193,6 +203,9 @@ struct CompareArgs {
                       Footer());
     app->add_option("TARGET", request.target, "what is under test")->type_name("")->required();
     app->add_option("GOLDEN", request.golden, "what it should be")->type_name("")->required();
+    app->add_option("RESULT", result,
+                    "two HDF5 recordings: compare them as --family xray, and write this .csv or .xlsx")
+        ->type_name("");
     for (const CompareOption& row : kOptions) Declare(row, *app);
     DeclareQuiet(*app, quiet);
     app->add_option("--log-level", log_level,
@@ -305,6 +318,10 @@ ExitCode RunCompare(const Args& args) {
   const auto app = compare.Declare();
   if (const auto code = Parse(*app, InOurWords(args))) return *code;
   if (compare.mistake) return Complain(*compare.mistake);
+  if (!compare.result.empty()) {
+    compare.request.outputs.push_back(compare.result);
+    if (compare.request.family.empty()) compare.request.family = "xray";
+  }
   int lowest = static_cast<int>(compare.quiet ? LogLevel::kError : LogLevel::kWarning);
   if (!compare.log_level.empty()) {
     const Result<std::size_t> level = Choose("--log-level", compare.log_level, kLogLevelNames);

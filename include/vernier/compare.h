@@ -23,9 +23,9 @@ namespace vernier {
 // What is asked for. A plain struct: ToJson() and CompareRequestFromJson() carry it to another process.
 struct CompareRequest {
   std::string target, golden;  // files or folders
-  std::string family;          // "native", "msprobe"; empty: told by what is in them
+  std::string family;          // "native", "msprobe", "xray"; empty: told by what is in them
   // Matching.
-  MatchMode match = MatchMode::kExact;
+  std::optional<MatchMode> match;  // none: as the family does, which is kExact unless it says otherwise
   std::vector<std::pair<std::string, std::string>> renames;  // {OLD, NEW}, see MatchOptions
   std::string mapping;                                       // yaml: target name -> golden name
   // Judging.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -29,6 +30,7 @@ enum class Group : std::uint32_t {
   kUlp = 1 << 4,         // largest distance in units in the last place; both sides of one float type
   kThresholds = 1 << 5,  // elements with |d| above 1e-1 … 1e-6
   kPrecheck = 1 << 6,    // the pre-check standards' small, normal and special values
+  kErrors = 1 << 8,      // the smallest |d|, and elements with |d| above MeasureOptions::error_above
   kDetails = 1 << 7,     // what few want of the groups above: sums of d and |d|, order, shares, mean ULP
 };
 class Groups {
@@ -90,6 +92,7 @@ struct MeasureOptions {
   double relative_floor = 1e-12;
   double rtol = -1, atol = -1;  // negative: torch.testing.assert_close's default for the two dtypes
   std::uint64_t ulp_threshold = 1;
+  double error_above = 0;       // of kErrors
   bool real_part_only = false;  // of complex numbers; otherwise both parts count as elements
   PrecheckOptions precheck;
   // What only changes the speed.
@@ -150,6 +153,9 @@ struct PairMeasures {
   double sum_ulp = 0;
   // kThresholds: elements with |d| > 1e-1, 1e-2, … 1e-6
   std::array<std::uint64_t, 6> num_abs_above{};
+  // kErrors; special values that disagree count as an infinite difference
+  double min_abs_diff = std::numeric_limits<double>::infinity();
+  std::uint64_t num_error_above = 0;
   // kPrecheck
   PrecheckMeasures precheck;
 

@@ -130,4 +130,15 @@ struct TableOptions {
 std::string RenderTable(std::span<const TableColumn> columns, const RowBlock& rows,
                         const TableOptions& options);
 
+// A table in a frame of + - and |, of the width its cells need: for files as well as for the screen.
+struct FrameColumn {
+  std::string_view heading;
+  std::size_t min_width = 0;
+  std::size_t max_width = 0;  // a longer cell shows its start and "..."; 0: any
+  bool heading_to_the_right = true, cells_to_the_right = true;
+};
+// REQUIRES: every line has as many cells as there are columns
+std::string RenderFrame(std::span<const FrameColumn> columns,
+                        std::span<const std::vector<std::string>> lines);
+
 }  // namespace vernier

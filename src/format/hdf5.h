@@ -2,7 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "format/entry.h"
 #include "vernier/result.h"
@@ -18,6 +25,20 @@ bool LooksLikeHdf5(std::span<const std::byte> bytes);
 // Datasets of text are no tensors and are left out; those of a type, layout or filter that we do not read are
 // damaged entries that say which. A file whose structures are broken is an error when its root group is,
 // otherwise damaged entries.
+// An attribute `dtype` ("torch.bfloat16") decides what unsigned integers of that size are the bits of.
 Result<Entries> ListHdf5(const FileRef& file);
+
+// Attributes that are one text or one number; bool is a number.
+using Hdf5Value = std::variant<std::int64_t, double, std::string>;
+using Hdf5Attributes = std::vector<std::pair<std::string, Hdf5Value>>;
+struct Hdf5Object {
+  std::string name;  // "" for the root group
+  Hdf5Attributes attributes;
+
+  const Hdf5Value* Find(std::string_view attribute) const;
+  std::optional<double> Number(std::string_view attribute) const;
+};
+// Of the root group, every group and every dataset, in the order of ListHdf5.
+Result<std::vector<Hdf5Object>> ListHdf5Attributes(const FileRef& file);
 
 }  // namespace vernier

@@ -331,13 +331,10 @@ class TreeReader {
 
 Result<Done> AddLinksInHeap(const Hdf5File& file, std::uint64_t heap_address, std::uint64_t tree_address,
                             std::vector<Hdf5Link>& links) {
-  VN_ASSIGN_OR_RETURN(FractalHeap heap, FractalHeap::Open(file, heap_address));
-  VN_ASSIGN_OR_RETURN(const std::vector<ByteSpan> records, Hdf5TreeRecords(file, tree_address));
   constexpr std::size_t kHashBytes = 4;  // a record of the index by name: hash, heap id
-  for (const ByteSpan record : records) {
-    if (record.size() < kHashBytes + heap.id_bytes())
-      return Hdf5Error("B-tree", tree_address, "records too short");
-    VN_ASSIGN_OR_RETURN(const ByteSpan object, heap.Object(record.subspan(kHashBytes)));
+  VN_ASSIGN_OR_RETURN(const std::vector<ByteSpan> objects,
+                      Hdf5HeapObjects(file, heap_address, tree_address, kHashBytes));
+  for (const ByteSpan object : objects) {
     VN_ASSIGN_OR_RETURN(std::optional<Hdf5Link> link, ParseLink(file, object));
     if (link) links.push_back(std::move(*link));
   }
@@ -369,6 +366,20 @@ Result<std::vector<Hdf5Link>> NewGroupLinks(const Hdf5File& file, const Hdf5Mess
 }
 
 }  // namespace
+
+Result<std::vector<ByteSpan>> Hdf5HeapObjects(const Hdf5File& file, std::uint64_t heap_address,
+                                              std::uint64_t tree_address, std::size_t id_at) {
+  VN_ASSIGN_OR_RETURN(FractalHeap heap, FractalHeap::Open(file, heap_address));
+  VN_ASSIGN_OR_RETURN(const std::vector<ByteSpan> records, Hdf5TreeRecords(file, tree_address));
+  std::vector<ByteSpan> objects;
+  for (const ByteSpan record : records) {
+    if (record.size() < id_at + heap.id_bytes())
+      return Hdf5Error("B-tree", tree_address, "records too short");
+    VN_ASSIGN_OR_RETURN(const ByteSpan object, heap.Object(record.subspan(id_at)));
+    objects.push_back(object);
+  }
+  return objects;
+}
 
 Result<std::vector<ByteSpan>> Hdf5TreeRecords(const Hdf5File& file, std::uint64_t address) {
   return TreeReader(file).Read(address);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "format/entry.h"
+#include "format/hdf5.h"
 #include "vernier/result.h"
 
 namespace vernier {
@@ -59,7 +61,8 @@ struct Hdf5Message {
 namespace hdf5_message {
 constexpr std::uint16_t kDataspace = 0x01, kLinkInfo = 0x02, kDatatype = 0x03, kOldFillValue = 0x04,
                         kFillValue = 0x05, kLink = 0x06, kExternalFiles = 0x07, kLayout = 0x08,
-                        kFilters = 0x0b, kContinuation = 0x10, kSymbolTable = 0x11;
+                        kFilters = 0x0b, kAttribute = 0x0c, kContinuation = 0x10, kSymbolTable = 0x11,
+                        kAttributeInfo = 0x15;
 }
 using Hdf5Messages = std::vector<Hdf5Message>;
 const Hdf5Message* Find(const Hdf5Messages& messages, std::uint16_t type);
@@ -110,6 +113,11 @@ bool IsHdf5Group(const Hdf5Messages& messages);
 // The hard links of a group, in creation order where that is tracked, else in the order of their names.
 Result<std::vector<Hdf5Link>> Hdf5Links(const Hdf5File& file, const Hdf5Messages& messages);
 
+// What the records of a version 2 B-tree refer to in a fractal heap; each has the object's id at `id_at`.
+Result<std::vector<std::span<const std::byte>>> Hdf5HeapObjects(const Hdf5File& file,
+                                                                std::uint64_t heap_address,
+                                                                std::uint64_t tree_address,
+                                                                std::size_t id_at);
 // The records of a version 2 B-tree, in order.
 Result<std::vector<std::span<const std::byte>>> Hdf5TreeRecords(const Hdf5File& file, std::uint64_t address);
 
@@ -118,8 +126,9 @@ Result<std::vector<std::span<const std::byte>>> Hdf5TreeRecords(const Hdf5File& 
 struct Hdf5Type {
   std::optional<Dtype> dtype;
   bool big_endian = false;
-  bool is_text = false;     // no tensor, and nothing to report
-  std::string description;  // when it is no dtype of ours
+  bool is_text = false;      // no tensor, and nothing to report
+  bool is_variable = false;  // its elements lie in a global heap
+  std::string description;   // when it is no dtype of ours
   std::uint32_t item_bytes = 0;
 };
 struct Hdf5Space {
@@ -128,6 +137,23 @@ struct Hdf5Space {
 };
 Result<Hdf5Space> ParseHdf5Space(const Hdf5File& file, std::span<const std::byte> message);
 Result<Hdf5Type> ParseHdf5Type(const Hdf5File& file, std::span<const std::byte> message);
+
+// ---- attributes (hdf5_attribute.cc)
+
+// One for a file: it remembers the heaps that texts lie in.
+class Hdf5AttributeReader {
+ public:
+  explicit Hdf5AttributeReader(const Hdf5File& file) : file_(file) {}
+  // Those that are one text or number; what is damaged is left out. `only`: of this name.
+  Hdf5Attributes Read(const Hdf5Messages& messages, std::string_view only = {});
+
+ private:
+  std::optional<Hdf5Value> Value(ByteSpan type_message, ByteSpan space_message, ByteSpan data);
+  Result<ByteSpan> HeapObject(std::uint64_t address, std::uint64_t number);
+
+  const Hdf5File& file_;
+  std::map<std::uint64_t, std::map<std::uint64_t, ByteSpan>> heaps_;  // by address, by number
+};
 
 // ---- data (hdf5_data.cc)
 

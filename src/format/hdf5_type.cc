@@ -203,6 +203,7 @@ Result<Hdf5Type> ParseHdf5Type(const Hdf5File& file, ByteSpan message) {
       break;
     case kVariable:
       type.is_text = (header.flags & 15) == 1;
+      type.is_variable = true;
       break;
     default:
       break;

@@ -102,6 +102,7 @@ class PairTask {
     for (std::size_t k = 1; k < chunks_.size(); ++k) internal::Merge(total, chunks_[k]);
     // Special positions were zero on both sides when closeness was counted.
     if (plan_.options.groups.Has(Group::kClose)) total.num_close -= total.num_special_mismatches();
+    if (plan_.options.groups.Has(Group::kErrors)) total.num_error_above += total.num_special_mismatches();
     if (plan_.is_complex) {
       total.max_abs_diff_index /= 2;
       if (total.first_special_mismatch != kNoIndex) total.first_special_mismatch /= 2;

@@ -38,16 +38,18 @@ HWY_INLINE void Extremes(const T* x, std::size_t n, double& min, double& max) {
 template <unsigned kParts, class T>
 void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameters, PairLanes& out) {
   constexpr bool kStats = (kParts & kPartStats) != 0, kRelative = (kParts & kPartRelative) != 0;
-  constexpr bool kClose = (kParts & kPartClose) != 0;
+  constexpr bool kClose = (kParts & kPartClose) != 0, kErrors = (kParts & kPartErrors) != 0;
   const D64 d64;
   const std::size_t whole = WholeLanes(n);
   const V64 floor = hn::Set(d64, parameters.floor);
   const V64 rtol = hn::Set(d64, parameters.rtol), atol = hn::Set(d64, parameters.atol);
+  const V64 above = hn::Set(d64, parameters.above);
   const NextBlock next = parameters.next;
   ForEachLaneGroup([&](std::size_t lane) HWY_ATTR {
     V64 dot = hn::Zero(d64), sq_t = dot, sq_g = dot, sq_d = dot, max_d = dot;
     V64 sum_t = dot, sum_g = dot, sum_relative = dot, max_relative = dot;
-    std::uint64_t num_close = 0;
+    V64 min_d = hn::Set(d64, std::numeric_limits<double>::infinity());
+    std::uint64_t num_close = 0, num_above = 0;
     for (std::size_t i = lane; i < whole; i += kNumLanes) {
       // Memory works while we compute: what follows this block is fetched by the time it is asked for.
       hwy::Prefetch(next.target + i * next.target_item_bytes);
@@ -71,6 +73,10 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
       if constexpr (kClose) {
         num_close += hn::CountTrue(d64, hn::Le(magnitude, hn::Add(atol, hn::Mul(rtol, hn::Abs(b)))));
       }
+      if constexpr (kErrors) {
+        min_d = hn::Min(min_d, magnitude);
+        num_above += hn::CountTrue(d64, hn::Gt(magnitude, above));
+      }
     }
     hn::Store(dot, d64, out.dot.lane + lane);
     hn::Store(sq_t, d64, out.sq_t.lane + lane);
@@ -82,6 +88,10 @@ void Pair(const T* t, const T* g, std::size_t n, const PairParameters& parameter
     hn::Store(sum_relative, d64, out.relative.sum.lane + lane);
     plain::KeepMax(hn::GetLane(hn::MaxOfLanes(d64, max_relative)), out.relative.max);
     out.num_close += num_close;
+    if constexpr (kErrors) {
+      plain::KeepMin(hn::GetLane(hn::MinOfLanes(d64, min_d)), out.min_abs_d);
+      out.num_above += num_above;
+    }
   });
   if constexpr (kStats) {
     Extremes(t, n, out.min_t, out.max_t);
@@ -231,7 +241,8 @@ void RelativeHalf(const float* t, const float* g, std::size_t n, RelativeLanes& 
 
 template <class T>
 constexpr TypedKernels<T> kTyped = {
-    {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
+    {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>,
+     Pair<8, T>, Pair<9, T>, Pair<10, T>, Pair<11, T>, Pair<12, T>, Pair<13, T>, Pair<14, T>, Pair<15, T>},
     Details<T>,
     Stats<T>,
     Centered<T>,

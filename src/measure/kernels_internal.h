@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -55,7 +56,8 @@ enum PairParts : unsigned {
   kPartStats = 1,     // sum_t, sum_g, min and max of both
   kPartRelative = 2,  // |d| / max(|g|, floor), in double: sum and max
   kPartClose = 4,     // |d| <= atol + rtol * |g|
-  kNumPartSets = 8,
+  kPartErrors = 8,    // smallest |d|, and |d| > above
+  kNumPartSets = 16,
 };
 struct PairLanes {
   Lanes dot, sq_t, sq_g, sq_d, max_abs_d;
@@ -63,6 +65,8 @@ struct PairLanes {
   double min_t = 0, max_t = 0, min_g = 0, max_g = 0;
   RelativeLanes relative;
   std::uint64_t num_close = 0;
+  double min_abs_d = std::numeric_limits<double>::infinity();
+  std::uint64_t num_above = 0;
 };
 // Where the numbers after the block lie in memory, so that they can be fetched in passing. Any address will
 // do.
@@ -71,7 +75,7 @@ struct NextBlock {
   std::size_t target_item_bytes = 0, golden_item_bytes = 0;
 };
 struct PairParameters {
-  double floor = 0, rtol = 0, atol = 0;
+  double floor = 0, rtol = 0, atol = 0, above = 0;
   NextBlock next;
 };
 

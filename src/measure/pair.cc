@@ -138,6 +138,8 @@ void AddExactIntegers(const PairPlan& plan, std::uint64_t first, std::size_t n, 
         d == 0 || magnitude <= measures.atol + measures.rtol * std::abs(static_cast<double>(g));
     measures.num_target_greater += t > g;
     measures.num_target_less += t < g;
+    measures.min_abs_diff = std::min(measures.min_abs_diff, magnitude);
+    measures.num_error_above += d != 0 && magnitude > plan.options.error_above;
     if (magnitude > measures.max_abs_diff || (i == 0 && d == 0)) {
       measures.max_abs_diff = magnitude;
       measures.max_abs_diff_index = i;
@@ -151,7 +153,7 @@ unsigned PartsOf(const PairPlan& plan) {
   const Groups groups = plan.options.groups;
   return (groups.Has(Group::kStats) ? kPartStats : 0u) |
          (plan.relative == RelativeKind::kFloor ? kPartRelative : 0u) |
-         (groups.Has(Group::kClose) ? kPartClose : 0u);
+         (groups.Has(Group::kClose) ? kPartClose : 0u) | (groups.Has(Group::kErrors) ? kPartErrors : 0u);
 }
 
 template <class W>
@@ -162,7 +164,8 @@ class ChunkMeasurer {
         kernels_(kernels),
         typed_(typed),
         groups_(plan.options.groups),
-        parameters_{plan.options.relative_floor, plan.options.rtol, plan.options.atol, {}},
+        parameters_{
+            plan.options.relative_floor, plan.options.rtol, plan.options.atol, plan.options.error_above, {}},
         pair_kernel_(typed.pair[PartsOf(plan)]) {
     measures_.rtol = plan.options.rtol;
     measures_.atol = plan.options.atol;
@@ -245,6 +248,21 @@ class ChunkMeasurer {
       worst_block_ = first;
     }
     measures_.num_close += lanes.num_close;
+    if (groups_.Has(Group::kErrors)) AddErrors(lanes, t, g, n, special);
+  }
+
+  // Special positions are zero on both sides, and are no difference of zero unless they agree.
+  void AddErrors(const PairLanes& lanes, const W* t, const W* g, std::size_t n, const bool* special) {
+    measures_.num_error_above += lanes.num_above;
+    double& min = measures_.min_abs_diff;
+    if (special == nullptr) {
+      min = std::min(min, lanes.min_abs_d);
+      return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!special[i]) min = std::min(min, AbsDiff(t, g, i));
+    }
+    if (measures_.num_both_nan + measures_.num_both_same_inf > 0) min = 0;
   }
 
   void AddDetails(const W* t, const W* g, std::size_t n) {
@@ -394,10 +412,11 @@ void Merge(PairMeasures& m, const PairMeasures& next) {
              &M::num_nan_target_only, &M::num_nan_golden_only, &M::num_inf_target_only,
              &M::num_inf_golden_only, &M::sum_relative, &M::num_relative_below_1e3,
              &M::num_relative_below_5e3, &M::num_close, &M::num_target_greater, &M::num_target_less,
-             &M::num_ulp_above, &M::sum_ulp);
+             &M::num_ulp_above, &M::sum_ulp, &M::num_error_above);
   Merge(m.target, next.target);
   Merge(m.golden, next.golden);
   m.max_relative = std::max(m.max_relative, next.max_relative);
+  m.min_abs_diff = std::min(m.min_abs_diff, next.min_abs_diff);
   m.relative_has_nan |= next.relative_has_nan;
   m.rtol = next.rtol;
   m.atol = next.atol;

@@ -36,7 +36,8 @@ constexpr RangeTable<T...> AllRanges(Types<T...>) {
 
 template <class T>
 constexpr TypedKernels<T> kTyped = {
-    {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>},
+    {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>,
+     Pair<8, T>, Pair<9, T>, Pair<10, T>, Pair<11, T>, Pair<12, T>, Pair<13, T>, Pair<14, T>, Pair<15, T>},
     [](const T* t, const T* g, std::size_t n, double floor, DetailLanes& out) {
       plain::Details(t, g, 0, n, floor, out);
     },

@@ -174,6 +174,10 @@ void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairPa
     }
     if constexpr ((kParts & kPartClose) != 0)
       out.num_close += std::abs(d) <= parameters.atol + parameters.rtol * magnitude;
+    if constexpr ((kParts & kPartErrors) != 0) {
+      KeepMin(std::abs(d), out.min_abs_d);
+      out.num_above += std::abs(d) > parameters.above;
+    }
   }
 }
 

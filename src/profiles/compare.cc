@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "profiles/msprobe/family.h"
 #include "profiles/native/native.h"
+#include "profiles/xray/family.h"
 
 namespace vernier {
 namespace {
@@ -37,6 +38,10 @@ constexpr FamilyRow kFamilies[] = {
      msprobe::Recognises,
      msprobe::Compare,
      msprobe::SplitByRank},
+    {{"xray", "an HDF5 recording of module calls", xray::ColumnsHelp, xray::Options, nullptr},
+     [](const std::string&) { return false; },  // two such files are tensors, unless the family is asked for
+     xray::Compare,
+     Whole},
     {{"native", "tensors (files, checkpoints, folders of them)", NativeColumns,
       [] { return std::span<const FamilyOption>(); }, nullptr},
      native::Recognises,

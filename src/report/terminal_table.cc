@@ -195,7 +195,44 @@ class TableText {
   std::string out_;
 };
 
+std::string CutToWidth(const std::string& text, std::size_t width) {
+  constexpr std::string_view kDots = "...";
+  if (width == 0 || DisplayWidth(text) <= width) return text;
+  return text.substr(0, StartOfWidth(text, width - kDots.size())) + std::string(kDots);
+}
+
 }  // namespace
+
+std::string RenderFrame(std::span<const FrameColumn> columns,
+                        std::span<const std::vector<std::string>> lines) {
+  std::vector<Texts> shown;
+  std::vector<std::size_t> widths;
+  for (const FrameColumn& column : columns)
+    widths.push_back(std::max(column.min_width, DisplayWidth(column.heading)));
+  for (const std::vector<std::string>& line : lines) {
+    Texts& texts = shown.emplace_back();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      texts.push_back(CutToWidth(Printable(line[i]), columns[i].max_width));
+      widths[i] = std::max(widths[i], DisplayWidth(texts[i]));
+    }
+  }
+  std::string edge = "+", out;
+  for (const std::size_t width : widths) edge += std::string(width + 2, '-') + "+";
+  edge += '\n';
+  const auto add = [&](std::string_view text, std::size_t column, bool to_the_right) {
+    const std::string padding(widths[column] - DisplayWidth(text), ' ');
+    out += fmt::format("| {}{}{} ", to_the_right ? padding : "", text, to_the_right ? "" : padding);
+  };
+  out = edge;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    add(columns[i].heading, i, columns[i].heading_to_the_right);
+  out += "|\n" + edge;
+  for (const Texts& texts : shown) {
+    for (std::size_t i = 0; i < columns.size(); ++i) add(texts[i], i, columns[i].cells_to_the_right);
+    out += "|\n";
+  }
+  return out + edge;
+}
 
 std::string RenderTable(std::span<const TableColumn> columns, const RowBlock& rows,
                         const TableOptions& options) {

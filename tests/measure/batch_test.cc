@@ -17,7 +17,7 @@ namespace vernier {
 namespace {
 
 constexpr Groups kEverything = Group::kDiff | Group::kStats | Group::kRelative | Group::kClose | Group::kUlp |
-                               Group::kThresholds | Group::kPrecheck | Group::kDetails;
+                               Group::kThresholds | Group::kPrecheck | Group::kDetails | Group::kErrors;
 
 struct Data {
   std::vector<std::vector<float>> target, golden;

@@ -83,6 +83,8 @@ void ExpectSame(const PairLanes& got, const PairLanes& want, bool with_stats) {
   }
   ExpectSame(got.relative, want.relative);
   EXPECT_EQ(got.num_close, want.num_close);
+  EXPECT_EQ(got.min_abs_d, want.min_abs_d);
+  EXPECT_EQ(got.num_above, want.num_above);
   if (!with_stats) return;
   EXPECT_EQ(got.min_t, want.min_t);
   EXPECT_EQ(got.max_t, want.max_t);
@@ -108,7 +110,7 @@ void CheckTyped(const TypedKernels<T>& fast, const TypedKernels<T>& plain_table)
       const Misaligned<T> target(target_values, skip), golden(golden_values, skip);
       const T *t = target.get(), *g = golden.get();
 
-      const PairParameters parameters = {1e-12, 1.3e-6, 1e-5, {}};
+      const PairParameters parameters = {1e-12, 1.3e-6, 1e-5, 1e-3, {}};
       for (unsigned parts = 0; parts < kNumPartSets; ++parts) {
         PairLanes got, want;
         fast.pair[parts](t, g, n, parameters, got);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNan = NAN, kInf = HUGE_VALF;
 constexpr Groups kEverything = Group::kDiff | Group::kStats | Group::kRelative | Group::kClose | Group::kUlp |
-                               Group::kThresholds | Group::kPrecheck | Group::kDetails;
+                               Group::kThresholds | Group::kPrecheck | Group::kDetails | Group::kErrors;
 
 template <class T>
 TensorView View(Dtype dtype, const std::vector<T>& values) {

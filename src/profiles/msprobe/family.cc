@@ -129,7 +129,7 @@ Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& h
   }
   settings.npu_path = request.target;
   settings.bench_path = request.golden;
-  settings.match = request.match;
+  settings.match = request.match.value_or(MatchMode::kExact);
   VN_RETURN_IF_ERROR(CheckRenames(request.renames));
   settings.renames = request.renames;
   if (!request.mapping.empty()) settings.data_mapping_path = request.mapping;

@@ -13,7 +13,7 @@ constexpr std::size_t kShownRows = 20;
 
 Result<MatchOptions> MatchOptionsOf(const CompareRequest& request) {
   MatchOptions match;
-  match.mode = request.match;
+  match.mode = request.match.value_or(MatchMode::kExact);
   match.renames = request.renames;
   if (!request.mapping.empty()) {
     VN_ASSIGN_OR_RETURN(match.mapping, ReadNameMapping(request.mapping));
