@@ -36,6 +36,7 @@ struct RecorderOptions {
   bool high_precision = false;       // Mean and Norm in double, of integers and float64 too
   bool tensors = false;              // write a file for each tensor
   bool dedup = true;                 // write equal tensors of a folder once
+  bool full_statistics = false;      // measure what is stored as measure.h does, instead of as torch would
   bool identity = false;             // write identity.jsonl: which tensors are the same memory
   std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
   // What only changes the speed.

@@ -4,6 +4,7 @@
 
 #include "capi/c_api_internal.h"
 #include "core/json_cursor.h"
+#include "record/hdf5_sink.h"
 #include "vernier/dtype.h"
 #include "vernier/record.h"
 
@@ -58,6 +59,10 @@ constexpr Key<RecorderOptions> kOptionKeys[] = {
     {"identity",       [](JsonCursor& json, RecorderOptions& o) { o.identity = json.TakeBool(); }},
     {"summary",        [](JsonCursor& json, RecorderOptions& o) { o.summary = static_cast<SummaryMode>(TakeChoice(json, kSummaries)); }},
     {"precision",      [](JsonCursor& json, RecorderOptions& o) { o.high_precision = TakeChoice(json, kPrecisions) == 1; }},
+    {"hdf5",           [](JsonCursor& json, RecorderOptions& o) {
+       o.full_statistics = json.TakeBool();
+       if (o.full_statistics) o.open_sink = Hdf5Sinks();
+     }},
     {"tensors",        [](JsonCursor& json, RecorderOptions& o) { o.tensors = json.TakeBool(); }},
 };
 constexpr Key<RecordFolder> kFolderKeys[] = {

@@ -19,6 +19,7 @@
 
 #include "record/entry.h"
 #include "record/staging_pool.h"
+#include "vernier/measure.h"
 #include "vernier/record.h"
 
 namespace vernier {
@@ -48,6 +49,7 @@ struct Elements {
   std::span<const std::int64_t> shape;
   std::uint32_t crc32 = 0;
   StagingPool::Buffer bytes;
+  TensorStats stats;  // with RecorderOptions::full_statistics
 };
 
 class Sink {

@@ -1,5 +1,7 @@
 #include "record/tensor_meter.h"
 
+#include "measure/magnitudes.h"
+
 namespace vernier {
 namespace {
 
@@ -14,6 +16,13 @@ Measured WithoutElements(const TensorWords& tensor, SummaryMode mode) {
 std::uint64_t FingerprintOf(const Summary& summary) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
   return summary.xor64 * kOdd + summary.crc32;
+}
+
+Result<TensorStats> FullStatistics(const Elements& elements) {
+  const Shape shape(elements.shape.begin(), elements.shape.end());
+  VN_ASSIGN_OR_RETURN(const TensorView view,
+                      MagnitudesOf(BorrowTensor(elements.dtype, shape, elements.bytes.get())));
+  return MeasureTensor(view, {false, 1});
 }
 
 }  // namespace
@@ -77,18 +86,25 @@ Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* st
       return Error{ErrorCode::kTooLarge, std::string(place.record),
                    "no memory for a copy of " + std::to_string(tensor.num_bytes()) + " bytes"};
     }
+    const bool may_come_again = tensor.storage != 0 && options_.dedup;
     request.copy = copy.get();
-    request.crc32 = true;  // a zip archive needs it
-    request.xor64 |= tensor.storage != 0 && options_.dedup;
+    request.statistics &= !options_.full_statistics;
+    request.crc32 = may_come_again || !options_.full_statistics;  // a zip archive needs it
+    request.xor64 |= may_come_again;
   }
   Summary summary = Summarize(tensor, request, totals);
   if (request.statistics && !HasHighPrecision(tensor)) RoundSmallSquares(tensor.strided(), summary);
   StoredCache::Known known;
-  known.measured =
-      ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
+  known.measured = request.statistics ? ApplyRules(summary, *tensor.dtype, tensor.shape.empty(),
+                                                   ModeOf(tensor), HasHighPrecision(tensor))
+                                      : NothingMeasured();
   if (store != nullptr) {
     known.fingerprint = FingerprintOf(summary);
-    known.stored = &store->Store(place, {*tensor.dtype, tensor.shape, summary.crc32, std::move(copy)});
+    Elements elements{*tensor.dtype, tensor.shape, summary.crc32, std::move(copy), {}};
+    if (options_.full_statistics) {
+      VN_ASSIGN_OR_RETURN(elements.stats, FullStatistics(elements));
+    }
+    known.stored = &store->Store(place, std::move(elements));
   }
   return known;
 }

@@ -249,9 +249,12 @@ class Capture:
 
     # -- one module call
 
+    def new_call(self, module, module_name):
+        return ModuleCall(module_name, next(self.counters[module_name]), self.epoch)
+
     def call_module(self, module, module_name, original, args, kwargs):
         """Calls the module and records it, as call_api() does."""
-        call = ModuleCall(module_name, next(self.counters[module_name]), self.epoch)
+        call = self.new_call(module, module_name)
         args = self.quietly(self._enter, call, module, args, kwargs)
         local = self.local
         local.modules.append(call.name)

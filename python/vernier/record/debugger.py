@@ -330,14 +330,17 @@ class Service:
     def _open(self):
         if self._recorder is not None:
             return
-        from . import session
-
-        recorder, capture, interposer, saver = session.make(self.config)
+        recorder, capture, interposer, saver = self._make()
         capture.failed = self._on_failure
         capture.reached_limit = self._end_for_good
         for module, api, prefix in self._custom.values():
             interposer.add_custom(module, api, prefix)
         self._recorder, self._capture, self._interposer, self._saver = recorder, capture, interposer, saver
+
+    def _make(self):
+        from . import session
+
+        return session.make(self.config)
 
     def _is_scheduled(self, scheduled_tokens):
         request = self.config.request_id

@@ -165,11 +165,16 @@ class Interposer:
         # A module that is gone may have left its id to another.
         self._names = {key: known for key, known in self._names.items() if known[0]() is not None}
         for prefix, model in models:
-            for path, module in model.named_modules():
-                if module is model or _is_skipped(module) or self._name_of(module) is not None:
-                    continue
-                name = f"Module.{prefix}{path}.{type(module).__name__}"
-                self._names[id(module)] = (weakref.ref(module), name)
+            for module, name in self.names(prefix, model):
+                if not _is_skipped(module) and self._name_of(module) is None:
+                    self._names[id(module)] = (weakref.ref(module), name)
+
+    @staticmethod
+    def names(prefix, model):
+        """The modules that are recorded, and the beginning of their records' names."""
+        for path, module in model.named_modules():
+            if module is not model:
+                yield module, f"Module.{prefix}{path}.{type(module).__name__}"
 
     def _name_of(self, module):
         """The beginning of its records' names, or None."""

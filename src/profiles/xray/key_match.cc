@@ -7,6 +7,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "format/module_key.h"
+
 namespace vernier::xray {
 namespace {
 
@@ -27,11 +29,11 @@ std::string_view ParentOf(std::string_view path) {
 // What must agree for a rule, as one text.
 std::string ExactText(const Recording&, const Item& item) { return std::string(item.key); }
 std::string ClassText(const Recording&, const Item& item) {
-  const KeyParts parts = SplitKey(item.key);
+  const ModuleKey parts = SplitModuleKey(item.key);
   return fmt::format("{}\n{}\n{}", parts.path, parts.category, parts.index);
 }
 std::string OrderText(const Recording& recording, const Item& item) {
-  const KeyParts parts = SplitKey(item.key);
+  const ModuleKey parts = SplitModuleKey(item.key);
   return fmt::format("{}\n{}\n{}", ParentOf(parts.path), parts.category,
                      ShapeText(recording.info(item).shape));
 }

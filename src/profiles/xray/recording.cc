@@ -7,18 +7,16 @@
 
 #include "core/mapped_file.h"
 #include "core/paths.h"
+#include "format/module_key.h"
 
 namespace vernier::xray {
 namespace {
-
-constexpr std::string_view kCategories[] = {"forward_params", "forward_input",   "forward_output",
-                                            "backward_input", "backward_output", "params_grad"};
 
 std::optional<std::int64_t> Decimal(std::string_view text) {
   std::int64_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, number);
-  if (text.empty() || text.front() == '-' || problem != std::errc() || stop != end) return std::nullopt;
+  if (!IsDecimal(text) || problem != std::errc() || stop != end) return std::nullopt;
   return number;
 }
 
@@ -31,38 +29,7 @@ std::int64_t RankOfName(const std::string& path) {
   return Decimal(rest.substr(0, rest.find_first_not_of("0123456789"))).value_or(0);
 }
 
-// The part of a dotted text before its last part, and that part.
-std::string_view TakeLast(std::string_view& text) {
-  const std::size_t dot = text.rfind('.');
-  const std::string_view last = dot == std::string_view::npos ? text : text.substr(dot + 1);
-  text = dot == std::string_view::npos ? std::string_view() : text.substr(0, dot);
-  return last;
-}
-
 }  // namespace
-
-KeyParts SplitKey(std::string_view key) {
-  std::string_view before = key, part;
-  while (!before.empty()) {
-    part = TakeLast(before);
-    if (std::find(std::begin(kCategories), std::end(kCategories), part) != std::end(kCategories)) break;
-    part = {};
-  }
-  KeyParts parts;
-  parts.path = key;
-  if (part.empty()) return parts;
-  parts.category = part;
-  const auto end = static_cast<std::size_t>(part.data() - key.data()) + part.size();
-  parts.index = end < key.size() ? key.substr(end + 1) : std::string_view();
-  std::string_view last = TakeLast(before);
-  if (Decimal(last)) {
-    parts.call = last;
-    last = TakeLast(before);
-  }
-  parts.class_name = last;
-  parts.path = before;
-  return parts;
-}
 
 bool IsHdf5File(const std::string& path) {
   const Result<FileRef> file = MappedFile::Open(path);

@@ -13,16 +13,6 @@
 
 namespace vernier::xray {
 
-// "blocks.0.norm1.LayerNorm.0.forward_output.0" taken apart. A key without a category is all path.
-struct KeyParts {
-  std::string_view path;        // "blocks.0.norm1"; empty: the model itself
-  std::string_view class_name;  // "LayerNorm"
-  std::string_view call;        // "0"; empty: not said
-  std::string_view category;    // "forward_output"
-  std::string_view index;       // "0", "weight", "1.mask"
-};
-KeyParts SplitKey(std::string_view key);
-
 // One tensor. `step` has no value for what lies in no group with a number for its name.
 struct Item {
   std::optional<std::int64_t> step;
