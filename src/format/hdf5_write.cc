@@ -27,7 +27,7 @@ constexpr std::uint8_t kNil = 0, kGroupInfo = 0x0a;
 constexpr int kPackLevel = 4;
 constexpr std::uint64_t kLeastPacked = 1024, kMostPacked = std::uint64_t{1} << 30;
 
-void AppendByte(std::string& out, unsigned value) { out += static_cast<char>(value); }
+void AppendByte(std::string& out, std::uint64_t value) { out += static_cast<char>(value); }
 
 void AppendChecksum(std::string& bytes) { AppendLittle(bytes, Hdf5Checksum(AsBytes(bytes))); }
 
@@ -182,9 +182,13 @@ std::string LayoutMessage(std::span<const std::int64_t> shape, std::size_t item_
   AppendByte(out, 2);
   AppendByte(out, 2);  // one chunk, filtered
   AppendByte(out, static_cast<unsigned>(shape.size() + 1));
-  AppendByte(out, 8);
-  for (const std::int64_t size : shape) AppendLittle(out, size);
-  AppendLittle(out, static_cast<std::uint64_t>(item_bytes));
+  std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
+  sizes.push_back(item_bytes);
+  const std::size_t size_bytes = (std::bit_width(*std::max_element(sizes.begin(), sizes.end())) + 7) / 8;
+  AppendByte(out, static_cast<unsigned>(size_bytes));
+  for (const std::uint64_t size : sizes) {
+    for (std::size_t i = 0; i < size_bytes; ++i) AppendByte(out, size >> 8 * i & 0xff);
+  }
   AppendByte(out, 1);
   AppendLittle(out, data.packed_bytes);
   AppendLittle(out, std::uint32_t{0});
