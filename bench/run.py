@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msprobe_dumps
 import numpy as np
+import xray_bench
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -259,9 +260,13 @@ def recording(folder, small):
         yield what, f"{found['recorded_us']['10000']:.1f} µs", more, "≤ 25 µs"
 
 
+def xray(folder, small):
+    yield from xray_bench.xray(folder, small, timed, read_seconds)
+
+
 BENCHMARKS = {
     f.__name__: f
-    for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics_mode, ranks, recording)
+    for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics_mode, ranks, recording, xray)
 }
 
 
