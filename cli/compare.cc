@@ -10,8 +10,10 @@
 #include "cli/interrupt.h"
 #include "cli/msprobe.h"
 #include "cli/screen.h"
+#include "core/paths.h"
 #include "core/progress.h"
 #include "core/text.h"
+#include "profiles/xray/recording.h"
 
 namespace vernier {
 namespace {
@@ -319,6 +321,13 @@ ExitCode RunCompare(const Args& args) {
   if (const auto code = Parse(*app, InOurWords(args))) return *code;
   if (compare.mistake) return Complain(*compare.mistake);
   if (!compare.result.empty()) {
+    for (const std::string& path : {compare.request.target, compare.request.golden}) {
+      if (compare.request.family.empty() && Exists(path) && !xray::IsHdf5File(path)) {
+        return Complain(fmt::format("{}: a third path is for two HDF5 recordings, and {} is none",
+                                    Printable(compare.result), Printable(path)),
+                        "-o FILE writes a report of anything");
+      }
+    }
     compare.request.outputs.push_back(compare.result);
     if (compare.request.family.empty()) compare.request.family = "xray";
   }

@@ -95,9 +95,10 @@ Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* st
   Summary summary = Summarize(tensor, request, totals);
   if (request.statistics && !HasHighPrecision(tensor)) RoundSmallSquares(tensor.strided(), summary);
   StoredCache::Known known;
-  known.measured = request.statistics ? ApplyRules(summary, *tensor.dtype, tensor.shape.empty(),
-                                                   ModeOf(tensor), HasHighPrecision(tensor))
-                                      : NothingMeasured();
+  const bool is_measured = store == nullptr || !options_.full_statistics;
+  known.measured = is_measured ? ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor),
+                                            HasHighPrecision(tensor))
+                               : NothingMeasured();
   if (store != nullptr) {
     known.fingerprint = FingerprintOf(summary);
     Elements elements{*tensor.dtype, tensor.shape, summary.crc32, std::move(copy), {}};

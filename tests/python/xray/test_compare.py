@@ -223,7 +223,7 @@ def test_files_of_others(tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("x.npy", "g.h5", "r.csv"), "not an HDF5 file"),
+        (("x.npy", "g.h5", "r.csv"), "x.npy is none"),
         (("no.h5", "g.h5", "r.csv"), "no such file"),
         (("g.h5", "g.h5", "r.txt"), "csv"),
         (("g.h5", "g.h5", "r.csv", "--match", "fuzzy"), "exact or position"),
