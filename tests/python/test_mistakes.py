@@ -3,8 +3,10 @@
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import recordings
+import vernier
 
 EXECUTABLE = Path(__file__).resolve().parents[2] / "build" / "vernier"
 
@@ -61,3 +63,18 @@ def test_names_of_a_mapping_that_nothing_has_are_told(folder):
     for words in (["-tp", "npu/step0", "-gp", "gpu/step0", "-dm"], ["npu/step0", "gpu/step0", "--mapping"]):
         done = run("compare", *words, "map.yaml", "-o", "out", cwd=folder)
         assert "Functional.relu.9.forward.input.0 (target)" in done.stdout + done.stderr
+
+
+def test_the_next_command_names_both_processes(tmp_path):
+    for side, process, value in (("a", 11, 1.0), ("b", 22, 9.0)):
+        data = tmp_path / side / "step0" / f"proc{process}" / "dump_tensor_data"
+        calls = {"input_args": [], "output": [recordings.tensor(value, data_name="Torch.exp.0.forward.output.0.pt")]}
+        recordings.write(data.parent, {"Torch.exp.0.forward": calls}, task="tensor")
+        data.mkdir()
+        vernier.write_pt(data / "Torch.exp.0.forward.output.0.pt", np.array([value, -3], np.float32))
+        dump = data.parent / "dump.json"
+        dump.write_text(dump.read_text().replace('"task"', f'"dump_data_dir": "{data}", "task"', 1))
+    done = run("compare", tmp_path / "a", tmp_path / "b")
+    command = next((line for line in done.stdout.splitlines() if line.startswith("next: ")), done.stdout + done.stderr)
+    assert "/a/step0/proc11/dump_tensor_data/" in command
+    assert "/b/step0/proc22/dump_tensor_data/" in command
