@@ -28,7 +28,7 @@ enum class Group : std::uint32_t {
   kRelative = 1 << 2,    // relative errors as MeasureOptions::relative defines them
   kClose = 1 << 3,       // elements within rtol/atol
   kUlp = 1 << 4,         // largest distance in units in the last place; both sides of one float type
-  kThresholds = 1 << 5,  // elements with |d| above 1e-1 … 1e-6
+  kThresholds = 1 << 5,  // elements with |d| above MeasureOptions::thresholds
   kPrecheck = 1 << 6,    // the pre-check standards' small, normal and special values
   kErrors = 1 << 8,      // the smallest |d|, and elements with |d| above MeasureOptions::error_above
   kDetails = 1 << 7,     // what few want of the groups above: sums of d and |d|, order, shares, mean ULP
@@ -95,6 +95,7 @@ struct MeasureOptions {
   double error_above = 0;       // of kErrors
   bool real_part_only = false;  // of complex numbers; otherwise both parts count as elements
   PrecheckOptions precheck;
+  std::array<double, 6> thresholds = {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};  // of kThresholds
   // What only changes the speed.
   int num_threads = 0;  // 0: one per core
 };
@@ -151,7 +152,7 @@ struct PairMeasures {
   std::uint64_t num_target_greater = 0, num_target_less = 0;
   std::uint64_t num_ulp_above = 0;
   double sum_ulp = 0;
-  // kThresholds: elements with |d| > 1e-1, 1e-2, … 1e-6
+  // kThresholds: elements with |d| above each of MeasureOptions::thresholds
   std::array<std::uint64_t, 6> num_abs_above{};
   // kErrors; special values that disagree count as an infinite difference
   double min_abs_diff = std::numeric_limits<double>::infinity();

@@ -201,17 +201,17 @@ void RelativeIn(const T* t, const T* g, std::size_t n, double epsilon, RelativeL
 }
 
 template <class T>
-void Thresholds(const T* t, const T* g, std::size_t n, std::uint64_t* above) {
+void Thresholds(const T* t, const T* g, std::size_t n, const double* limits, std::uint64_t* above) {
   const D64 d64;
   const std::size_t step = hn::Lanes(d64);
   std::size_t i = 0;
   for (; i + step <= n; i += step) {
     const V64 d = hn::Abs(hn::Sub(LoadAs(d64, t + i), LoadAs(d64, g + i)));
     for (std::size_t k = 0; k < kNumAbsThresholds; ++k) {
-      above[k] += hn::CountTrue(d64, hn::Gt(d, hn::Set(d64, kAbsThresholds[k])));
+      above[k] += hn::CountTrue(d64, hn::Gt(d, hn::Set(d64, limits[k])));
     }
   }
-  plain::Thresholds(t, g, i, n, above);
+  plain::Thresholds(t, g, i, n, limits, above);
 }
 
 // The quotients are not rounded one by one: rounding keeps the order, so that it is enough to round the

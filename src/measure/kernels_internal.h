@@ -90,8 +90,7 @@ struct UlpCounts {
   std::uint64_t sum = 0;  // of one block; cannot overflow below 64-bit types
 };
 
-inline constexpr double kAbsThresholds[] = {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
-inline constexpr std::size_t kNumAbsThresholds = 6;
+inline constexpr std::size_t kNumAbsThresholds = 6;  // as many as MeasureOptions::thresholds
 
 struct ZeroCounts {
   std::uint64_t zero = 0, denormal = 0;
@@ -111,7 +110,8 @@ struct TypedKernels {
   void (*relative_own)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
   // the same in double
   void (*relative_double)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
-  void (*thresholds)(const T* t, const T* g, std::size_t n, std::uint64_t* above);
+  // Elements with |d| above each of the limits, of which there are kNumAbsThresholds.
+  void (*thresholds)(const T* t, const T* g, std::size_t n, const double* limits, std::uint64_t* above);
 };
 
 // Units in the last place, on the stored bits: everything, and the largest alone, which costs a fraction.

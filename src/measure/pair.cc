@@ -10,6 +10,8 @@
 namespace vernier::internal {
 namespace {
 
+static_assert(std::tuple_size_v<decltype(MeasureOptions::thresholds)> == kNumAbsThresholds);
+
 constexpr double kDoubleEpsilon = 0x1p-52, kFloatEpsilon = 0x1p-23;
 
 bool IsFloatType(Dtype dtype) { return Class(dtype) == DtypeClass::kFloat; }
@@ -239,7 +241,8 @@ class ChunkMeasurer {
     }
     AddDiff(lanes, measures_);
     AddRelative(plan_.relative == RelativeKind::kFloor ? lanes.relative : OtherRelative(t, g, n), measures_);
-    if (groups_.Has(Group::kThresholds)) typed_.thresholds(t, g, n, measures_.num_abs_above.data());
+    if (groups_.Has(Group::kThresholds))
+      typed_.thresholds(t, g, n, plan_.options.thresholds.data(), measures_.num_abs_above.data());
     if (groups_.Has(Group::kUlp)) AddUlp(plan_, kernels_, first, n, special, measures_);
     if (groups_.Has(Group::kDetails)) AddDetails(t, g, n);
     if (plan_.exact_integers) return AddExactIntegers(plan_, first, n, measures_);

@@ -55,7 +55,9 @@ constexpr TypedKernels<T> kTyped = {
     [](const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
       plain::RelativeIn<double>(t, g, 0, n, epsilon, out);
     },
-    [](const T* t, const T* g, std::size_t n, std::uint64_t* above) { plain::Thresholds(t, g, 0, n, above); },
+    [](const T* t, const T* g, std::size_t n, const double* limits, std::uint64_t* above) {
+      plain::Thresholds(t, g, 0, n, limits, above);
+    },
 };
 
 constexpr Kernels kPlain = {

@@ -182,10 +182,11 @@ void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairPa
 }
 
 template <class T>
-void Thresholds(const T* t, const T* g, std::size_t first, std::size_t n, std::uint64_t* above) {
+void Thresholds(const T* t, const T* g, std::size_t first, std::size_t n, const double* limits,
+                std::uint64_t* above) {
   for (std::size_t i = first; i < n; ++i) {
     const double d = std::abs(static_cast<double>(LoadAt<T>(t, i)) - static_cast<double>(LoadAt<T>(g, i)));
-    for (std::size_t k = 0; k < kNumAbsThresholds; ++k) above[k] += d > kAbsThresholds[k];
+    for (std::size_t k = 0; k < kNumAbsThresholds; ++k) above[k] += d > limits[k];
   }
 }
 
