@@ -18,6 +18,8 @@ constexpr Command kCommands[] = {
     {"inspect", "list the tensors under a path",                  RunInspect, HelpInspect},
     {"summary", "table of an HDF5 recording's tensors",           RunSummary, HelpSummary},
     {"merge_result", "put one metric of several ranks side by side", RunMergeResult, HelpMergeResult},
+    {"jprof", "turn an operator recording into unit tests", RunJprof, HelpJprof},
+    {"summary_diff_check", "join the unit tests' results of two machines", RunSummaryDiffCheck, HelpSummaryDiffCheck},
     {"env",     "print what a bug report needs",                  RunEnv,     HelpEnv},
     {"help",    "explain a command",                              RunHelp,    HelpHelp},
 };

@@ -35,6 +35,10 @@ ExitCode RunSummary(const Args& args);
 std::string HelpSummary();
 ExitCode RunEnv(const Args& args);
 std::string HelpEnv();
+ExitCode RunJprof(const Args& args);
+std::string HelpJprof();
+ExitCode RunSummaryDiffCheck(const Args& args);
+std::string HelpSummaryDiffCheck();
 ExitCode RunHelp(const Args& args);
 std::string HelpHelp();
 

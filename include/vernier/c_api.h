@@ -144,8 +144,27 @@ VN_API void VnCloseLoaded(VnLoaded* loaded);
 /* Writers. The file appears under its name when it is complete. */
 VN_API VnStatus VnWriteNpy(const char* path, const VnTensor* tensor);
 VN_API VnStatus VnWritePt(const char* path, const VnTensor* tensor);
+/* The same without waiting for the disk: whole or not at all, but a power failure may take it back. For files
+ * by the hundred. */
+VN_API VnStatus VnWritePtUnsynced(const char* path, const VnTensor* tensor);
 VN_API VnStatus VnWriteSafetensors(const char* path, const char* const* names, const VnTensor* tensors,
                                    size_t num_tensors);
+/* Any bytes. */
+VN_API VnStatus VnWriteText(const char* path, const char* text, size_t text_bytes);
+
+/* One row: the errors of a device's tensor against the CPU's, as unit tests of operators report them.
+ * Columns: is_pass ("pass" or "fail"), dtype ("torch.float" for float32), shape, min-val and max-val of the
+ * CPU's finite elements, max (the largest error), message, and for k from 1 to `num_orders` 1e-k, the number
+ * of elements with an error > 10^-k. max and the counts are VN_CELL_NONE when dtypes or shapes differ. */
+VN_API VnStatus VnErrorCounts(const VnTensor* cpu, const VnTensor* device, int32_t num_orders,
+                              const VnOptions* options, VnTable** row);
+/* The details CSV of such tests: a file with its header alone, in the place of what was there; and one row
+ * more, which any number of processes may add at once. `counts` is what VnErrorCounts gave, NULL when nothing
+ * was compared; is_pass and message NULL: those of `counts`. */
+VN_API VnStatus VnBeginDetails(const char* path, int32_t num_orders);
+VN_API VnStatus VnAppendDetails(const char* path, int32_t num_orders, const char* name, const char* op_name,
+                                const char* device, const char* is_pass, const char* message,
+                                const VnTable* counts);
 
 /* The recorder: writes dump.json (or debug.json), stack.json, construct.json, identity.jsonl and tensor files
  * while a program runs. See docs/formats/msprobe_dump.md for the files. Thread-safe: any number of threads

@@ -84,6 +84,20 @@ TEST(RenderTable, NeverCutsInsideACharacter) {
   }
 }
 
+TEST(RenderFrame, FramesAlignsAndShortens) {
+  const std::vector<FrameColumn> columns = {
+      {"Module", 0, 12, false, false}, {"Max"}, {"n", 4, 0, true, false}};
+  const std::vector<std::vector<std::string>> lines = {{"module.first.weight", "1E-06", "5"},
+                                                       {"b\n", "", "12"}};
+  EXPECT_EQ(RenderFrame(columns, lines),
+            "+--------------+-------+------+\n"
+            "| Module       |   Max |    n |\n"
+            "+--------------+-------+------+\n"
+            "| module.fi... | 1E-06 | 5    |\n"
+            "| b\\n          |       | 12   |\n"
+            "+--------------+-------+------+\n");
+}
+
 TEST(RenderTable, KeepsOneLineForEachRow) {
   EXPECT_EQ(RenderTable(std::vector<TableColumn>{{"n"}}, Rows({{"a\nb\x1b[31m"}}), {}),
             "n\na\\nb\\x1b[31m\n");
