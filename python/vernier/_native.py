@@ -103,6 +103,11 @@ _CHECKED = {
     "VnLoadedTensor": (c_void_p, POINTER(Tensor)),
     "VnWriteNpy": (c_char_p, POINTER(Tensor)),
     "VnWritePt": (c_char_p, POINTER(Tensor)),
+    "VnWritePtUnsynced": (c_char_p, POINTER(Tensor)),
+    "VnWriteText": (c_char_p, c_char_p, c_size_t),
+    "VnErrorCounts": (POINTER(Tensor), POINTER(Tensor), c_int32, POINTER(Options), POINTER(c_void_p)),
+    "VnBeginDetails": (c_char_p, c_int32),
+    "VnAppendDetails": (c_char_p, c_int32, c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, c_void_p),
     "VnWriteSafetensors": (c_char_p, POINTER(c_char_p), POINTER(Tensor), c_size_t),
 }
 _PLAIN = {

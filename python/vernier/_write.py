@@ -13,10 +13,14 @@ def write_npy(path, tensor):
     _native.lib.VnWriteNpy(os.fsencode(path), byref(borrowed))
 
 
-def write_pt(path, tensor):
-    """Writes what ``torch.load(path, weights_only=True)`` reads: one tensor."""
+def write_pt(path, tensor, *, sync=True):
+    """Writes what ``torch.load(path, weights_only=True)`` reads: one tensor.
+
+    ``sync=False`` does not wait for the disk: the file is whole or not there, but a power failure may take it back.
+    """
     borrowed, _keep = borrow(tensor)
-    _native.lib.VnWritePt(os.fsencode(path), byref(borrowed))
+    write = _native.lib.VnWritePt if sync else _native.lib.VnWritePtUnsynced
+    write(os.fsencode(path), byref(borrowed))
 
 
 def write_safetensors(path, tensors):

@@ -4,6 +4,10 @@ import importlib
 
 _PLACES = {
     "PrecisionDebugger": ".debugger",
+    "begin_dump": ".operators",
+    "dump": ".operators",
+    "end_dump": ".operators",
+    "error_counts": ".counts",
 }
 __all__ = sorted(_PLACES)
 
