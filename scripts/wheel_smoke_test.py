@@ -44,4 +44,15 @@ from vernier.record import core  # noqa: E402
 recorder = core.Recorder()
 assert recorder._front.__file__ == str(Path(vernier.__file__).with_name("_front.abi3.so")), recorder._front.__file__
 recorder.close()
+
+if sys.argv[1:] == ["compat"]:
+    for command in ("msprobe", "jprof", "summary_diff_check", "compare"):
+        program = str(Path(sys.executable).with_name(command))
+        subprocess.run([program, "--help"], check=True, stdout=subprocess.DEVNULL)
+    import msprobe.pytorch
+    import torch_xray
+
+    assert msprobe.pytorch.compare is vernier.compare
+    assert "begin_dump" in torch_xray.__all__
+    assert "torch" not in sys.modules
 print("ok")
