@@ -46,7 +46,7 @@ assert recorder._front.__file__ == str(Path(vernier.__file__).with_name("_front.
 recorder.close()
 
 if sys.argv[1:] == ["compat"]:
-    for command in ("msprobe", "jprof", "summary_diff_check", "compare"):
+    for command in ("msprobe", "jprof", "summary", "summary_diff_check", "compare"):
         program = str(Path(sys.executable).with_name(command))
         subprocess.run([program, "--help"], check=True, stdout=subprocess.DEVNULL)
     import msprobe.pytorch

@@ -46,16 +46,26 @@ def begin_dump(X_DEBUG=None, X_DEDUP=None, X_DUMP_NUM=None):
     with _lock:
         if _state.depth > 0:
             _state.depth += 1
-            if settings != _state.recording.settings:
+            if _state.recording is not None and settings != _state.recording.settings:
                 log.warning("begin_dump() inside another one: its own settings are ignored")
             return
-        recording = _state.recording
-        if recording is None or recording.settings != settings:
-            if recording is not None:
-                recording.write()
-            recording = _state.recording = Recording(settings)
-        recording.on()
-        _state.depth = 1
+        try:
+            _begin(settings)
+        except Exception as error:
+            if not _state.has_begun:
+                raise
+            _state.recording = None
+            log.error(f"recording operators: {error}; nothing is recorded until the next begin_dump()")
+        _state.depth, _state.has_begun = 1, True
+
+
+def _begin(settings):
+    recording = _state.recording
+    if recording is None or recording.settings != settings:
+        if recording is not None:
+            recording.write()
+        recording = _state.recording = Recording(settings)
+    recording.on()
 
 
 def end_dump(clear_context=True):
@@ -71,12 +81,15 @@ def end_dump(clear_context=True):
         if _state.depth > 0:
             return
         recording = _state.recording
+        if recording is None:  # it could not begin
+            return
         recording.off()
         try:
             recording.write()
-        finally:
-            if clear_context:
-                _state.recording = None
+        except Exception as error:
+            recording.tell(error)
+        if clear_context:
+            _state.recording = None
 
 
 @contextlib.contextmanager
@@ -248,7 +261,7 @@ class Recording:
             folder = self.folder if call.has_files else None
             ranges, strides = settings.debug & RANGES, settings.debug & STRIDES
             call.phase = "backward" if _in_backward() else "forward"
-            call.describe_inputs(describe(folder, ranges, strides, self._tell))
+            call.describe_inputs(describe(folder, ranges, strides, self.tell))
             if settings.debug & STACKS:
                 call.stack = _stack(sys._getframe(2))
         return call
@@ -260,7 +273,7 @@ class Recording:
         if not call.is_kept:
             return
         folder = self.folder if call.has_files else None
-        call.describe_outputs(result, describe(folder, debug & OUTPUT_RANGES, debug & STRIDES, self._tell))
+        call.describe_outputs(result, describe(folder, debug & OUTPUT_RANGES, debug & STRIDES, self.tell))
         with self._lock:
             if call.is_dropped:  # another thread drew one in its place meanwhile
                 self._forget(call)
@@ -335,10 +348,10 @@ class Recording:
             with no_torch_function(), _no_dispatch():
                 return function(*arguments)
         except Exception as error:
-            self._tell(error)
+            self.tell(error)
             return None
 
-    def _tell(self, error, what="recording operators"):
+    def tell(self, error, what="recording operators"):
         """Said once for each kind, never raised into the model."""
         key = (type(error).__name__, getattr(error, "key", ""))
         if key not in self._failed:
@@ -371,6 +384,7 @@ class _Capture:
 class _State:
     recording = None  # the one that is on, or that a later begin_dump() goes on with
     depth = 0  # of begin_dump() in begin_dump()
+    has_begun = False  # from then on nothing of ours is raised
 
 
 _state, _lock, _told = _State(), threading.RLock(), set()
@@ -440,7 +454,7 @@ def _at_exit():
     try:
         recording.write()
     except Exception as error:
-        recording._tell(error)
+        recording.tell(error)
 
 
 def _in_child():

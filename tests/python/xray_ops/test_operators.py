@@ -375,6 +375,31 @@ def test_our_failures_do_not_reach_the_model(recorded, monkeypatch, capfd):
     assert capfd.readouterr().out.count("no space left") == 1
 
 
+def test_only_the_first_begin_raises(recorded, monkeypatch, capfd, tmp_path):
+    from vernier.xray import operators
+
+    monkeypatch.setattr(operators._state, "has_begun", False)
+    (tmp_path / "xray_debug").write_text("in the way")
+    with pytest.raises(OSError, match="xray_debug"):
+        xray.begin_dump()
+    xray.end_dump()
+    assert "end_dump() without begin_dump()" in capfd.readouterr().out
+    (tmp_path / "xray_debug").unlink()
+    with xray.dump():
+        torch.ones(2)
+    (tmp_path / "xray_debug").rename(tmp_path / "moved")
+    (tmp_path / "xray_debug").write_text("in the way")
+    with xray.dump():
+        torch.ones(2)
+    assert "nothing is recorded until the next begin_dump()" in capfd.readouterr().out
+    (tmp_path / "xray_debug").unlink()
+    with xray.dump():
+        (tmp_path / "xray_debug").rename(tmp_path / "gone")
+        (tmp_path / "xray_debug").write_text("in the way")
+        torch.ones(2)
+    assert "recording operators" in capfd.readouterr().out
+
+
 PROGRAM = """
 import os, sys, time, torch
 from vernier.xray import begin_dump, end_dump
