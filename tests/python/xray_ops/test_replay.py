@@ -145,6 +145,26 @@ def test_an_argument_that_is_written_to_is_compared_once(tmp_path):
     ]
 
 
+def test_results_that_are_numbers_are_compared_too(tmp_path, monkeypatch):
+    fixture = Fixture(tmp_path)
+    replay.run(fixture, call("aten.equal.default", [tensor([3]), {"same_as": "args.0"}]))
+    assert [row[2] for row in fixture.rows] == ["pass"]
+    fixture, wrong = Fixture(tmp_path), Wrong([1.5, True], [1.5, False])
+    monkeypatch.setattr(replay, "_operator", lambda name: wrong)
+    with pytest.raises(pytest.fail.Exception, match="00007-aten aten.x.default, output 1"):
+        replay.run(fixture, call("aten.x.default"))
+    assert [row[2] for row in fixture.rows] == ["pass", "fail"]
+
+
+def test_a_result_that_cannot_be_compared_is_an_error(tmp_path, monkeypatch):
+    odd = torch.zeros(2, dtype=torch.uint8).view(torch.bits8)
+    fixture, wrong = Fixture(tmp_path), Wrong(odd, odd)
+    monkeypatch.setattr(replay, "_operator", lambda name: wrong)
+    with pytest.raises(pytest.fail.Exception, match="bits8"):
+        replay.run(fixture, call("aten.x.default"))
+    assert fixture.rows[0][2] == "error"
+
+
 class Wrong:
     """An operator that is wrong wherever it runs the first time: on the device."""
 
