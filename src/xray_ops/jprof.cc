@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <set>
 
 #include "core/atomic_file.h"
@@ -131,8 +133,9 @@ class NewFolder {
     if (!folder.target_.has_filename()) folder.target_ = folder.target_.parent_path();  // "pytests/"
     fs::create_directories(folder.target_.parent_path(), problem);
     if (problem) return ErrnoError(folder.target_.parent_path().string(), problem.value());
-    folder.path_ = folder.target_.parent_path() /
-                   fmt::format(".{}.vernier-{}", folder.target_.filename().string(), getpid());
+    const std::string stem = fmt::format(".{}.vernier-", folder.target_.filename().string());
+    RemoveLeftovers(folder.target_.parent_path(), stem);
+    folder.path_ = folder.target_.parent_path() / (stem + std::to_string(getpid()));
     fs::remove_all(folder.path_, problem);
     if (!fs::create_directory(folder.path_, problem) || problem)
       return ErrnoError(folder.path_.string(), problem ? problem.value() : EEXIST);
@@ -163,6 +166,20 @@ class NewFolder {
 
  private:
   NewFolder() = default;
+
+  // Folders of runs that were killed.
+  static void RemoveLeftovers(const fs::path& parent, const std::string& stem) {
+    for (const std::string& name : NamesIn(parent)) {
+      pid_t process = 0;
+      if (!name.starts_with(stem)) continue;
+      const auto [end, problem] =
+          std::from_chars(name.data() + stem.size(), name.data() + name.size(), process);
+      if (problem != std::errc() || *end != 0 || kill(process, 0) == 0 || errno != ESRCH) continue;
+      std::error_code ignored;
+      fs::remove_all(parent / name, ignored);
+    }
+  }
+
   fs::path path_, target_;
 };
 

@@ -146,6 +146,16 @@ TEST_F(Jprof, LeavesNothingBehindWhenItIsStopped) {
   EXPECT_THAT(NamesIn(options_.dump_json.parent_path()), ElementsAre("dump.json"));
 }
 
+TEST_F(Jprof, RemovesWhatKilledRunsLeft) {
+  const fs::path parent = options_.output.parent_path();
+  Write(parent / ".pytests.vernier-2000000000" / "test_1.py", "");
+  Write(parent / ".pytests.vernier-1" / "test_1.py", "");  // of a process that lives
+  Write(parent / ".pytests.vernier-mine" / "test_1.py", "");
+  ASSERT_TRUE(Run(Recording(kLinspace)));
+  EXPECT_THAT(NamesIn(parent),
+              ElementsAre(".pytests.vernier-1", ".pytests.vernier-mine", "dump.json", "pytests"));
+}
+
 TEST_F(Jprof, SaysWhatIsWrongWithTheRecording) {
   const auto says = [&](const std::string& text) {
     const auto outcome = Run(text);
