@@ -367,12 +367,13 @@ def test_kill_at_any_moment_leaves_what_had_finished(tmp_path, seconds):
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS, tmp_path], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
-    while not process.stdout.readline().startswith("call"):
-        pass
+    first = ""
+    while not first.startswith("call"):
+        first = process.stdout.readline()
     time.sleep(seconds)
     os.killpg(process.pid, signal.SIGKILL)
     killed_at = time.time()
-    lines = process.stdout.read().rpartition("\n")[0].splitlines()
+    lines = (first + process.stdout.read()).rpartition("\n")[0].splitlines()
     process.wait()
     told = [line.split()[1:] for line in lines if line.startswith("call")]
     finished = [(step, call) for step, call, at in told if float(at) < killed_at - 2]
