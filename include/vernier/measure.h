@@ -13,6 +13,7 @@
 #include <span>
 #include <stop_token>
 #include <string_view>
+#include <vector>
 
 #include "vernier/result.h"
 #include "vernier/tensor.h"
@@ -57,21 +58,30 @@ enum class Relative {
 };
 
 // What the pre-check standards define by numbers; t is the device's value, g the bench's. Elements are
-// special (not finite on a side, after g was converted to the target's dtype), small (|g| <= small_value) or
-// normal.
+// special (not finite on a side, after g was converted to the device's dtype), small (|g| <= small_value) or
+// normal. The parts of the standards that are not asked for cost nothing.
 struct PrecheckOptions {
+  // When values of which one is not finite match, other than NaN with NaN; c clips infinities to
+  // largest_finite.
+  enum class SpecialRule : std::uint8_t {
+    kNearClipped,      // |c(t) - c(g)| <= rtol * |c(g)|
+    kRelativeToBench,  // |c(t) - c(g)| / (|g| + epsilon) <= rtol, the difference in the device's dtype
+  };
+  Dtype device = Dtype::kF32;  // what t was computed in, whatever it is stored as
+  bool duals = true;           // num_below_…, num_unequal
+  bool ranges = true;          // num_special … normal_max_relative, num_target_greater, num_target_less
+  bool ulp = true;             // max_ulp, sum_ulp, num_ulp_above
+  SpecialRule special_rule = SpecialRule::kNearClipped;
   double epsilon = 0x1p-23;  // added to |g| in relative errors
   double small_value = 0x1p-14;
   double small_atol = 0x1p-30;
   double rtol = 0x1p-20;
-  double largest_finite = 3.4028234663852886e38;  // of the target's dtype: infinities count as this
+  double largest_finite = 3.4028234663852886e38;  // of the device's dtype
   // Units in the last place: |t - g| * 2^(mantissa_bits - exponent of g), the exponent not below
   // min_exponent.
   int mantissa_bits = 23, min_exponent = -126;
   double ulp_limit = 32;
 };
-// The standard's constants for a device dtype (the manual's column), with `bench` giving epsilon.
-PrecheckOptions ManualPrecheckOptions(Dtype device, Dtype bench);
 
 struct PrecheckMeasures {
   std::uint64_t num_special = 0, num_special_mismatches = 0;
@@ -80,8 +90,10 @@ struct PrecheckMeasures {
   std::uint64_t num_below_1e2 = 0, num_below_1e3 = 0,
                 num_below_1e4 = 0;  // relative error < 1/100, … over all elements
   std::uint64_t num_target_greater = 0, num_target_less = 0;
+  std::uint64_t num_unequal = 0;  // NaN is unequal to everything, -0 equals 0
   double normal_sum_sq_diff = 0, normal_max_relative = 0, normal_sum_relative = 0;
-  double max_ulp = 0, sum_ulp = 0;  // NaN when any element's is
+  double max_abs_diff = 0, max_abs_target = 0, max_abs_golden = 0;  // NaN when any element's is
+  double max_ulp = 0, sum_ulp = 0;                                  // the same
   std::uint64_t num_ulp_above = 0;
 };
 
@@ -185,6 +197,15 @@ Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& gol
                                  const MeasureOptions& options);
 Result<TensorStats> MeasureTensor(const TensorView& tensor, const StatsOptions& options);
 std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);  // zlib's
+
+// The elements that differ most, worst first: NaN and infinities on one side only before everything else,
+// then by |t - g|, then by index. Equal elements are not among them. Complex numbers fail.
+struct RankedElement {
+  std::uint64_t index = 0;
+  double target = 0, golden = 0;
+};
+Result<std::vector<RankedElement>> LargestDifferences(const TensorView& target, const TensorView& golden,
+                                                      std::size_t count);
 
 // Many at once. Work is one queue of chunks over all pairs, so that one huge pair and many tiny ones both
 // keep every core busy, and memory stays bounded by the chunks in flight.

@@ -22,7 +22,6 @@ struct PairPlan {
   RelativeKind relative = RelativeKind::kNone;
   double epsilon = 0;
   int ulp_bits = 0;  // 0: not measured
-  Dtype target_dtype = Dtype::kF32;
   MeasureOptions options;
 };
 
@@ -64,7 +63,7 @@ void Merge(TensorStats& stats, const TensorStats& next);
 
 // The pre-check standards' measures of a block; values are not replaced where they are special.
 template <class W>
-void AddPrecheckBlock(const W* t, const W* g, std::size_t n, Dtype target_dtype,
+void AddPrecheckBlock(const W* t, const W* g, std::size_t n, bool is_finite, const TypedKernels<W>& kernels,
                       const PrecheckOptions& options, PrecheckMeasures& measures);
 void Merge(PrecheckMeasures& measures, const PrecheckMeasures& next);
 

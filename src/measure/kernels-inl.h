@@ -11,6 +11,8 @@
 #include "measure/stored-inl.h"  // first: the others load with it
 #include "measure/summary-inl.h"
 
+#include "measure/precheck-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
 namespace HWY_NAMESPACE {
@@ -249,7 +251,9 @@ constexpr TypedKernels<T> kTyped = {
     Zeros<T>,
     RelativeIn<T, T>,
     RelativeIn<double, T>,
-    Thresholds<T>};
+    Thresholds<T>,
+    {Precheck<0, T>, Precheck<1, T>, Precheck<2, T>, Precheck<3, T>, Precheck<4, T>, Precheck<5, T>,
+     Precheck<6, T>, Precheck<7, T>}};
 
 const Kernels* Table() {
   static const Kernels table = {hwy::TargetName(HWY_TARGET),

@@ -96,6 +96,29 @@ struct ZeroCounts {
   std::uint64_t zero = 0, denormal = 0;
 };
 
+// The pre-check standards, t being the device and g the bench. A bit each, any combination:
+enum PrecheckParts : unsigned {
+  kPrecheckDuals = 1,   // relative errors below 1/100, 1/1000, 1/10000; unequal elements
+  kPrecheckRanges = 2,  // small and normal values, and which side is greater
+  kPrecheckUlp = 4,     // fractional units in the last place
+  kNumPrecheckSets = 8,
+};
+// How the bench is rounded before it is asked which side is greater.
+enum class PrecheckRounding : std::uint8_t { kNone, kToFloat, kToHalf };
+struct PrecheckParameters {
+  double epsilon = 0, small_value = 0, small_atol = 0, rtol = 0;  // used as T
+  PrecheckRounding rounding = PrecheckRounding::kNone;
+  int mantissa_bits = 0, min_exponent = 0;
+  double ulp_limit = 0;
+};
+struct PrecheckLanes {
+  Lanes sum_sq, sum_relative, sum_ulp;  // the first two over normal elements
+  double max_abs_d = 0, max_abs_t = 0, max_abs_g = 0, max_relative = 0, max_ulp = 0;
+  std::uint64_t below_1e2 = 0, below_1e3 = 0, below_1e4 = 0, unequal = 0;
+  std::uint64_t small = 0, small_errors = 0, normal_errors = 0, greater = 0, less = 0;
+  std::uint64_t ulp_above = 0;
+};
+
 // Functions that exist for both work types, T = float and double.
 template <class T>
 struct TypedKernels {
@@ -112,6 +135,9 @@ struct TypedKernels {
   void (*relative_double)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
   // Elements with |d| above each of the limits, of which there are kNumAbsThresholds.
   void (*thresholds)(const T* t, const T* g, std::size_t n, const double* limits, std::uint64_t* above);
+  // |g| must not overflow when it is rounded as `parameters` says.
+  void (*precheck[kNumPrecheckSets])(const T* t, const T* g, std::size_t n,
+                                     const PrecheckParameters& parameters, PrecheckLanes& out);
 };
 
 // Units in the last place, on the stored bits: everything, and the largest alone, which costs a fraction.

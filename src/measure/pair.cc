@@ -217,15 +217,15 @@ class ChunkMeasurer {
   void AddBlock(std::uint64_t first, std::size_t n) {
     const W* t = ReadBlock(plan_.target, first, n, kernels_, target_buffer_);
     const W* g = ReadBlock(plan_.golden, first, n, kernels_, golden_buffer_);
-    if (groups_.Has(Group::kPrecheck)) {
-      AddPrecheckBlock(t, g, n, plan_.target_dtype, plan_.options.precheck, measures_.precheck);
-    }
     PairLanes lanes;
     pair_kernel_(t, g, n, parameters_, lanes);
     const bool* special = nullptr;
     // Squares tell for free whether anything is not finite; huge doubles raise a false alarm and change
     // nothing.
-    if (std::isfinite(lanes.sq_t.Sum() + lanes.sq_g.Sum())) {
+    const bool is_finite = std::isfinite(lanes.sq_t.Sum() + lanes.sq_g.Sum());
+    if (groups_.Has(Group::kPrecheck))
+      AddPrecheckBlock(t, g, n, is_finite, typed_, plan_.options.precheck, measures_.precheck);
+    if (is_finite) {
       if (groups_.Has(Group::kStats)) AddStats(lanes, n);
     } else {
       if (groups_.Has(Group::kStats)) {
@@ -380,7 +380,6 @@ Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, co
       MakeReader(golden.dtype, golden.data, golden.num_elements, options.real_part_only, complex_target);
   plan.work_double = !FitsFloat(plan.target.number) || !FitsFloat(plan.golden.number);
   plan.exact_integers = IsWideInteger(target.dtype) && IsWideInteger(golden.dtype);
-  plan.target_dtype = target.dtype;
   if (options.groups.Has(Group::kRelative)) {
     // By the stored types: the real part of a complex number is no float32 to the reference.
     PlanRelative(target.dtype, golden.dtype, options.relative, plan);

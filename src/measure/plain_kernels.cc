@@ -1,6 +1,7 @@
 // The plain loops: what the SIMD kernels must agree with to the last bit, and what finishes their last few
 // elements.
 #include "measure/plain_kernels_internal.h"
+#include "measure/plain_precheck_internal.h"
 
 namespace vernier::internal {
 namespace {
@@ -34,6 +35,12 @@ constexpr RangeTable<T...> AllRanges(Types<T...>) {
   return {[](const T* x, std::size_t n, Range<Work<T>>& range) { plain::FindRange(x, 0, n, range); }...};
 }
 
+template <unsigned kParts, class T>
+void Precheck(const T* t, const T* g, std::size_t n, const PrecheckParameters& parameters,
+              PrecheckLanes& out) {
+  plain::Precheck<kParts>(t, g, 0, n, parameters, out);
+}
+
 template <class T>
 constexpr TypedKernels<T> kTyped = {
     {Pair<0, T>, Pair<1, T>, Pair<2, T>, Pair<3, T>, Pair<4, T>, Pair<5, T>, Pair<6, T>, Pair<7, T>,
@@ -58,6 +65,8 @@ constexpr TypedKernels<T> kTyped = {
     [](const T* t, const T* g, std::size_t n, const double* limits, std::uint64_t* above) {
       plain::Thresholds(t, g, 0, n, limits, above);
     },
+    {Precheck<0, T>, Precheck<1, T>, Precheck<2, T>, Precheck<3, T>, Precheck<4, T>, Precheck<5, T>,
+     Precheck<6, T>, Precheck<7, T>},
 };
 
 constexpr Kernels kPlain = {

@@ -228,7 +228,14 @@ TEST(MeasurePair, HugeDoublesAreNotSpecial) {
 
 TEST(MeasurePair, PrecheckSortsElementsIntoSpecialSmallAndNormal) {
   MeasureOptions options;
-  options.precheck = ManualPrecheckOptions(Dtype::kF16, Dtype::kF32);
+  options.precheck.device = Dtype::kF16;
+  options.precheck.small_value = 0x1p-11;
+  options.precheck.small_atol = 0x1p-16;
+  options.precheck.rtol = 0x1p-10;
+  options.precheck.largest_finite = 65504;
+  options.precheck.mantissa_bits = 10;
+  options.precheck.min_exponent = -14;
+  options.precheck.ulp_limit = 1;
   options.groups = Groups(Group::kPrecheck);
   const std::vector<std::uint16_t> device = {0x3c00, 0x3c01, 0x0001, 0x7c00,
                                              0x7e00};  // 1, 1+2^-10, 2^-24, inf, nan
