@@ -20,6 +20,9 @@ constexpr Command kCommands[] = {
     {"merge_result", "put one metric of several ranks side by side", RunMergeResult, HelpMergeResult},
     {"jprof", "turn an operator recording into unit tests", RunJprof, HelpJprof},
     {"summary_diff_check", "join the unit tests' results of two machines", RunSummaryDiffCheck, HelpSummaryDiffCheck},
+    {"acc_check", "run every recorded API by itself and judge its outputs", RunAccCheck, HelpAccCheck},
+    {"multi_acc_check", "the same with several processes and devices", RunMultiAccCheck, HelpMultiAccCheck},
+    {"api_precision_compare", "judge one device's outputs against another's", RunApiPrecisionCompare, HelpApiPrecisionCompare},
     {"env",     "print what a bug report needs",                  RunEnv,     HelpEnv},
     {"help",    "explain a command",                              RunHelp,    HelpHelp},
 };

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "cli/compare.h"
+#include "cli/precheck.h"
 #include "cli/screen.h"
 #include "core/text.h"
 #include "profiles/msprobe/merge.h"
@@ -218,8 +219,8 @@ ExitCode RunCommand(const Args& words, bool classic, bool as_msprobe) {
     return MsprobeCommand("compare", as_msprobe).Compare(args, classic);
   }
   if (command == "merge_result") return MsprobeCommand("merge_result", as_msprobe).Merge(args);
-  Say(stderr, fmt::format("msprobe: error: unknown command '{}'; expected compare or merge_result\n",
-                          Printable(command)));
+  if (IsPrecheckCommand(command)) return RunPrecheckCommand(command, args, as_msprobe);
+  Say(stderr, fmt::format("msprobe: error: unknown command '{}'; see msprobe --help\n", Printable(command)));
   return ExitCode::kCannotTell;
 }
 
@@ -248,7 +249,9 @@ ExitCode RunMsprobe(const Args& words, bool as_msprobe) {
   constexpr std::size_t kFewestWords = 3;
   const bool asks_for_help = words.empty() || words[0] == "-h" || words[0] == "--help";
   if (asks_for_help || (words.size() < kFewestWords && (IsMsprobeLine(words) || IsCommand(words[0])))) {
-    Say(stdout, HelpMsprobeCompare() + '\n' + HelpMergeResult());
+    Say(stdout,
+        HelpMsprobeCompare() + '\n' + HelpMergeResult() +
+            "\nacc_check, multi_acc_check and api_precision_compare explain themselves with --help\n");
     return ExitCode::kSame;
   }
   if (!IsMsprobeLine(words)) return RunCommand(words, false, as_msprobe);

@@ -60,7 +60,9 @@ Result<ParsedOptions> ParsedOptions::Parse(const Args& words, std::span<const Op
       value = *attached;
     } else if (i + 1 < words.size() && !LooksLikeOption(words[i + 1])) {
       value = words[++i];
-    } else if (option->value == OptionValue::kRequired) {
+      while (option->value == OptionValue::kSeveral && i + 1 < words.size() && !LooksLikeOption(words[i + 1]))
+        parsed.given_[std::string(option->key())].push_back(words[++i]);
+    } else if (option->value != OptionValue::kOptional) {
       return Mistake(fmt::format("argument {}: expected one argument", NamesOf(*option)));
     }
   }

@@ -13,7 +13,7 @@
 
 namespace vernier {
 
-enum class OptionValue { kNone, kOptional, kRequired };
+enum class OptionValue { kNone, kOptional, kRequired, kSeveral };  // kSeveral: one or more
 
 struct Option {
   std::string_view short_name, name;  // "-o", "--output_path"; either may be empty

@@ -17,10 +17,14 @@ MAY_INCLUDE = {
     **{f"profiles/{family}": ["core", "format", *ENGINE, "profiles/*"] for family in FAMILIES},
     "profiles": ["core", "format", *ENGINE, *(f"profiles/{family}" for family in FAMILIES)],
     "xray_ops": ["core", "format", *ENGINE],
+    "precheck": ["core", "format", "measure", "report"],
     "record": ["core", "format", "measure"],
     "front": ["core", "record", "capi"],
-    "capi": ["core", "format", *ENGINE, "profiles", "xray_ops", "record"],
-    "cli": ["core", "format", *ENGINE, "capi", "xray_ops", "profiles", *(f"profiles/{family}" for family in FAMILIES)],
+    "capi": ["core", "format", *ENGINE, "profiles", "xray_ops", "precheck", "record"],
+    "cli": [
+        *("core", "format", *ENGINE, "capi", "xray_ops", "precheck", "profiles"),
+        *(f"profiles/{family}" for family in FAMILIES),
+    ],
 }
 # include/vernier/NAME.h -> the folder it is the contract of.
 PUBLIC = {

@@ -281,6 +281,49 @@ VN_API VnStatus VnRecorderTotals(VnRecorder* recorder, VnRecordTotals* totals);
 /* Ends what is open. In a forked child it only lets go of the memory. */
 VN_API void VnCloseRecorder(VnRecorder* recorder);
 
+/* The pre-check: what an API gave on a device against what the bench gave, judged row by row. A handle is
+ * used by one thread at a time. Settings are JSON, all optional: {"policy": "manual" | "per_api" |
+ * "benchmark_first", "thresholds": "manual" | "peer", "precision": 14, "quantised": ["npu_dynamic_quant",
+ * ...], "threads": 0, "explain": false, "rules": {...}}; an unknown key is an error. */
+typedef struct VnPrecheck VnPrecheck;
+enum { VN_FORWARD = 0, VN_BACKWARD = 1 };
+VN_API VnStatus VnPrecheckOpen(const char* settings_json, VnPrecheck** precheck);
+VN_API void VnClosePrecheck(VnPrecheck* precheck);
+/* The tables of rules/precheck_calls.json: which APIs are called in a way of their own. */
+VN_API const char* VnPrecheckCallRules(void);
+/* Two tensors. `device_dtype` is what the device computed in where `device` holds it widened, or NULL. */
+typedef struct VnCheckedPair {
+  size_t struct_bytes; /* sizeof(VnCheckedPair) of the caller */
+  const VnTensor *bench, *device;
+  const char* device_dtype;
+  int32_t has_float8_inputs;
+} VnCheckedPair;
+/* One row: every metric of every standard. */
+VN_API VnStatus VnPrecheckMetrics(VnPrecheck* precheck, const VnCheckedPair* pair, VnTable** row);
+/* A call begins: "Functional.softmax.3" and "softmax". Then its outputs come one by one, and VnPrecheckFinish
+ * ends it. */
+VN_API VnStatus VnPrecheckBegin(VnPrecheck* precheck, const char* full_name, const char* api);
+VN_API VnStatus VnPrecheckTensors(VnPrecheck* precheck, int32_t direction, const VnCheckedPair* pair);
+/* Only the share of zeros is judged, and there is no row. */
+VN_API VnStatus VnPrecheckDropout(VnPrecheck* precheck, int32_t direction, const VnCheckedPair* pair);
+/* Values of Python's bool, int, float or str. */
+VN_API VnStatus VnPrecheckPlain(VnPrecheck* precheck, int32_t direction, const char* bench_type,
+                                const char* device_type, int32_t are_equal);
+/* Two things that cannot be compared; `what` is "type", "dict keys", ... */
+VN_API VnStatus VnPrecheckMismatch(VnPrecheck* precheck, int32_t direction, const char* what,
+                                   const char* bench, const char* device);
+VN_API VnStatus VnPrecheckSkip(VnPrecheck* precheck, int32_t direction, const char* reason);
+/* A tensor that the call was given; its range is shown with "explain". */
+VN_API VnStatus VnPrecheckInput(VnPrecheck* precheck, const char* name, const VnTensor* tensor);
+/* One row: the last one judged, by the names of its columns. */
+VN_API VnStatus VnPrecheckRow(VnPrecheck* precheck, VnTable** row);
+/* "pass", "warning", "error", "SKIP", or " " when there was nothing. */
+VN_API const char* VnPrecheckVerdict(const VnPrecheck* precheck, int32_t direction);
+/* The verdict of several; `statuses` are words as above. NULL: one of them is none. */
+VN_API const char* VnPrecheckRollUp(const char* const* statuses, size_t num_statuses);
+/* Ends the call: what was found as JSON, valid until the next call with this handle. */
+VN_API VnStatus VnPrecheckFinish(VnPrecheck* precheck, const char** json, size_t* json_bytes);
+
 /* The command line: what the executable does, with its output and exit codes. */
 VN_API int VnMain(int argc, char** argv);
 

@@ -319,8 +319,21 @@ def main(argv=None, *, program="vernier"):
     arguments = [os.fsencode(text) for text in [program, *(sys.argv[1:] if argv is None else argv)]]
     sys.stdout.flush()
     sys.stderr.flush()
-    with _default_signals():
+    with _default_signals(), _own_interpreter():
         return lib.VnMain(len(arguments), (c_char_p * (len(arguments) + 1))(*arguments, None))
+
+
+class _own_interpreter:
+    """Commands that need Python start this one, unless the user has named another."""
+
+    def __enter__(self):
+        self._named = "VERNIER_PYTHON" in os.environ
+        if not self._named and sys.executable:
+            os.environ["VERNIER_PYTHON"] = sys.executable
+
+    def __exit__(self, *_):
+        if not self._named:
+            os.environ.pop("VERNIER_PYTHON", None)
 
 
 class _default_signals:
