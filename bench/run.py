@@ -23,6 +23,8 @@ import msprobe_dumps
 import numpy as np
 import xray_bench
 
+import precheck as precheck_data
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 VERNIER = BUILD / "vernier"
@@ -260,13 +262,93 @@ def recording(folder, small):
         yield what, f"{found['recorded_us']['10000']:.1f} µs", more, "≤ 25 µs"
 
 
+def precheck(folder, small):
+    python, words = sys.executable, lambda *more: [python, "-m", "vernier", *more, "-q", "-o", folder / "out"]
+
+    def inside(name, where=folder):
+        done = subprocess.run([python, ROOT / "bench" / "precheck.py", name, where], capture_output=True, text=True)
+        return json.loads(done.stdout)
+
+    calls = inside("small")
+    outside = (calls["seconds"] - calls["kernels"]) / calls["calls"]
+    kernels = f"and {calls['kernels'] / calls['calls'] * 1e3:.2f} ms inside them; the reference takes 500 to 600 ms"
+    yield "pre-check, one small API, outside torch's kernels", f"{outside * 1e3:.2f} ms", kernels, "≤ 2 ms"
+
+    def cpu_seconds(*words):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        timed(*words, repeat=1)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    importing, _ = timed(python, "-c", "import torch")
+    one_call = words("acc_check", "-api_info", precheck_data.write_dump(folder / "1.json", 1, [2]), "-d", "cpu")
+    one, _ = timed(*one_call)
+    yield (
+        "pre-check, start and one API",
+        f"{one:.2f} s",
+        f"{one - importing:.2f} s more than import torch",
+        "≤ 0.3 s more",
+    )
+    size = 1 << (18 if small else 22)
+    big = precheck_data.write_dump(folder / "4.json", 4, [size])
+    four = cpu_seconds(*words("acc_check", "-api_info", big, "-d", "cpu")) - cpu_seconds(*one_call)
+    peer = f"{6.7 / four:.1f} × the reference (6.7 s in an earlier run)" if not small else ""
+    yield f"pre-check, four APIs of {size >> 10} Ki elements", f"{four:.2f} s of CPU", peer, "≥ 8 ×"
+    judged = inside("judge")
+    rate, reading = judged["bytes"] / judged["seconds"] / 1e9, judged["bytes"] / 1e9
+    (folder / "read").mkdir()
+    for name in ("bench.bin", "device.bin"):
+        shutil.move(folder / name, folder / "read" / name)
+    reading /= read_seconds(folder / "read")
+    ratio = f"{rate / reading:.2f} of plain reading ({reading:.2f} GB/s)"
+    yield "pre-check, judging a float32/float64 pair", f"{rate:.2f} GB/s", ratio, "≥ 0.45"
+    rows = 20_000 if small else 200_000
+    table = precheck_data.write_details(folder / "details.csv", rows)
+    seconds, _ = timed(VERNIER, "api_precision_compare", "-npu", table, "-gpu", table, "-q", "-o", folder / "out")
+    each = f"{seconds / rows * 1e6:.1f} µs a row; the reference takes 1300 to 1600"
+    yield f"api_precision_compare, {rows} rows", f"{seconds:.2f} s", each, "< 2 s"
+    size = ["--size", "128", "--layers", "2"] if small else ["--size", "512", "--layers", "8"]
+    recorded = folder / "step"
+    subprocess.run([python, ROOT / "bench" / "precheck_step.py", recorded, *size], check=True, capture_output=True)
+    whole = inside("step", recorded)
+    share = (whole["seconds"] - whole["kernels"]) / whole["seconds"]
+    what = f"pre-check, a transformer's step of {whole['calls']} APIs, real data"
+    yield what, f"{whole['seconds']:.1f} s", f"{share:.0%} outside torch's kernels", "< 15 %"
+    count = 400 if small else 4000
+    many = precheck_data.write_dump(folder / "many.json", count, [64, 64])
+    rates = []
+    for workers in (1, os.cpu_count()):
+        run = words("multi_acc_check", "-api_info", many, "-d", "cpu", "-n", workers)
+        seconds, _ = timed(*run)
+        start, _ = timed(*words("multi_acc_check", "-api_info", folder / "1.json", "-d", "cpu", "-n", workers))
+        rates.append(count / (seconds - start))
+    yield (
+        f"multi_acc_check, {os.cpu_count()} workers",
+        f"{rates[1]:.0f} APIs/s",
+        (f"{rates[1] / rates[0]:.2f} × the rate of one"),
+        f"≥ {0.8 * os.cpu_count():.1f} ×",
+    )
+
+
 def xray(folder, small):
     yield from xray_bench.xray(folder, small, timed, read_seconds)
 
 
 BENCHMARKS = {
     f.__name__: f
-    for f in (start_up, pairs, small_files, checkpoints, memory, real_data, statistics_mode, ranks, recording, xray)
+    for f in (
+        start_up,
+        pairs,
+        small_files,
+        checkpoints,
+        memory,
+        real_data,
+        statistics_mode,
+        ranks,
+        recording,
+        xray,
+        precheck,
+    )
 }
 
 
