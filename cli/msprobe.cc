@@ -39,6 +39,8 @@ constexpr Option kCurrentOptions[] = {
     {"-gp", "--golden_path", kRequired, true, "what it is compared with"},
     {"-o", "--output_path", kOptional, false, "folder for the results; default ./output"},
     {"-m", "--mode", kRequired, false, "auto, torchair, offline_data, offline_model or atb"},
+    {"", "--md5", kNone, false, "torchair: compare checksums of two GE dumps instead of values"},
+    {"-hl", "--highlight", kNone, false, "torchair: mark rows in colour (with --xlsx)"},
     {"", "--xlsx", kNone, false, "write xlsx instead of csv"},
     {"-fm", "--fuzzy_match", kNone, false, "match records whatever their call numbers"},
     {"-dm", "--data_mapping", kRequired, false, "yaml: target row name -> golden row name"},
@@ -47,7 +49,7 @@ constexpr Option kCurrentOptions[] = {
     {"-tensor_log", "--is_print_compare_log", kNone, false, "two log lines for each row of real data"},
     {"-am", "--api_mapping", kOptional, false, "not for PyTorch"},
     {"-lm", "--layer_mapping", kOptional, false, "accepted and ignored"},
-    {"", "--rank", kRequired, false, "accepted and ignored"},
+    {"", "--rank", kRequired, false, "torchair: only this rank; otherwise accepted and ignored"},
     {"", "--step", kRequired, false, "accepted and ignored"},
     {"", "--consistent_check", kNone, false, "not supported"},
     {"", "--backend", kRequired, false, "not supported"}};
@@ -66,6 +68,13 @@ constexpr Option kTalkOptions[] = {
 constexpr std::string_view kModes[] = {"auto", "offline_data", "torchair", "offline_model", "atb"};
 constexpr std::string_view kTorchairOptions[] = {"-m",  "--mode",        "-tp", "--target_path",
                                                  "-gp", "--golden_path", "-o",  "--output_path"};
+
+// Under our own name that mode takes more, but not these; and some nobody else takes.
+constexpr std::string_view kNotForTorchair[] = {
+    "-fm", "--fuzzy_match",   "-dm",         "--data_mapping",         "-cm",      "--cell_mapping",
+    "-da", "--diff_analyze",  "-tensor_log", "--is_print_compare_log", "-am",      "--api_mapping",
+    "-lm", "--layer_mapping", "--step",      "--consistent_check",     "--backend"};
+constexpr std::string_view kOnlyForTorchair[] = {"--md5", "-hl", "--highlight"};
 
 // Theirs, then those of ours that have no name of theirs.
 std::vector<Option> WithOurs(std::span<const Option> theirs, bool of_compare) {
@@ -106,6 +115,7 @@ class MsprobeCommand {
     msprobe::Log log(logger_->sink());
     const Outcome<Done> filled = classic ? FillClassic(request, log) : FillCurrent(args, request, log);
     if (!filled) return Failed();
+    if (!classic && parsed_.Get("--mode") == "torchair") AskForTorchair(request);
     return RunRequest(request, {parsed_.Has("--quiet"), as_msprobe_}, *logger_);
   }
 
@@ -172,14 +182,17 @@ class MsprobeCommand {
       const auto spelled = [&](const Option& option) {
         return word == option.short_name || word == option.name;
       };
-      const bool known = mode == "torchair"
-                             ? std::find(std::begin(kTorchairOptions), std::end(kTorchairOptions), word) !=
-                                   std::end(kTorchairOptions)
-                             : std::any_of(options_.begin(), options_.end(), spelled);
+      const auto is_in = [&](std::span<const std::string_view> names) {
+        return std::find(names.begin(), names.end(), word) != names.end();
+      };
+      const bool known = mode == "torchair" && as_msprobe_ ? is_in(kTorchairOptions)
+                         : mode == "torchair"              ? !is_in(kNotForTorchair)
+                         : is_in(kOnlyForTorchair)         ? false
+                                                   : std::any_of(options_.begin(), options_.end(), spelled);
       if (word.starts_with('-') && !known)
         return RunFailure(log, fmt::format("Invalid argument '{}' for mode '{}'", word, mode));
     }
-    if (mode != "auto" && mode != "offline_data") {
+    if (mode != "auto" && mode != "offline_data" && mode != "torchair") {
       return RunFailure(log, fmt::format("Mode '{}' is not supported by this version.", mode));
     }
     if (parsed_.Has("--api_mapping"))
@@ -192,6 +205,17 @@ class MsprobeCommand {
     if (parsed_.Has("--cell_mapping")) request.options["cell_mapping"] = parsed_.Get("--cell_mapping");
     if (parsed_.Has("--is_print_compare_log")) request.options["log_rows"] = "true";
     return Done{};
+  }
+
+  // The same request for dumps of graph mode, whose documents put results into the current directory.
+  void AskForTorchair(CompareRequest& request) const {
+    request.family = "torchair";
+    for (const char* other : {"generation", "diff_analyze", "cell_mapping", "log_rows"})
+      request.options.erase(other);
+    request.options["output_folder"] = parsed_.Get("--output_path", ".");
+    if (parsed_.Has("--rank")) request.options["rank"] = parsed_.Get("--rank");
+    if (parsed_.Has("--md5")) request.options["md5"] = "true";
+    if (parsed_.Has("--highlight")) request.options["highlight"] = "true";
   }
 
   ExitCode BadCommandLine(std::string_view problem) const {

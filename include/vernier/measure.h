@@ -33,6 +33,7 @@ enum class Group : std::uint32_t {
   kPrecheck = 1 << 6,    // the pre-check standards' small, normal and special values
   kErrors = 1 << 8,      // the smallest |d|, and elements with |d| above MeasureOptions::error_above
   kDetails = 1 << 7,     // what few want of the groups above: sums of d and |d|, order, shares, mean ULP
+  kDivergence = 1 << 8,  // DivergenceMeasures; needs kStats and as_float32
 };
 class Groups {
  public:
@@ -55,6 +56,7 @@ enum class Relative {
   kFloor,           // |d| / max(|g|, relative_floor), in double
   kStoredType,      // |d / g| in the common stored type; where g = 0, 2^-52 is added to both sides first
   kAtLeastFloat32,  // the same in at least float32, with that type's machine epsilon
+  kOfGolden,        // |d| / |g| in double; 0 / 0 counts as 0, x / 0 is infinite
 };
 
 // What the pre-check standards define by numbers; t is the device's value, g the bench's. Elements are
@@ -97,6 +99,20 @@ struct PrecheckMeasures {
   std::uint64_t num_ulp_above = 0;
 };
 
+// Two tensors as distributions, and relative errors with two meanings of a golden value of zero.
+struct DivergenceMeasures {
+  // Of exp(x - max) over all elements, and of exp(g - max) * (g - t).
+  double max_target = 0, max_golden = 0, sum_exp_target = 0, sum_exp_golden = 0, sum_exp_diff = 0;
+  // Of elements with |g| above float32's machine epsilon; the others count as zero.
+  double max_abs = 0, sum_abs = 0, max_relative = 0, sum_relative = 0;
+  // |d| / |g| of all elements: 0 / 0 counts as 0, x / 0 is infinite.
+  double max_any_relative = 0;
+  std::uint64_t num_below_1e3 = 0, num_below_5e3 = 0;
+
+  // Kullback-Leibler divergence of softmax(target) from softmax(golden), in single precision; never negative.
+  double SoftmaxDivergence() const;
+};
+
 struct MeasureOptions {
   // What changes the answer.
   Groups groups = Group::kDiff | Group::kStats;
@@ -106,6 +122,7 @@ struct MeasureOptions {
   std::uint64_t ulp_threshold = 1;
   double error_above = 0;       // of kErrors
   bool real_part_only = false;  // of complex numbers; otherwise both parts count as elements
+  bool as_float32 = false;      // numbers are rounded to float32 before anything is measured
   PrecheckOptions precheck;
   std::array<double, 6> thresholds = {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};  // of kThresholds
   // What only changes the speed.
@@ -171,6 +188,8 @@ struct PairMeasures {
   std::uint64_t num_error_above = 0;
   // kPrecheck
   PrecheckMeasures precheck;
+  // kDivergence
+  DivergenceMeasures divergence;
 
   std::uint64_t num_special() const;  // positions that are not finite on at least one side
   std::uint64_t num_special_mismatches() const;
@@ -189,6 +208,7 @@ struct PairMeasures {
 
 struct StatsOptions {
   bool crc32 = false;
+  bool real_part_only = false, as_float32 = false;  // as in MeasureOptions; crc32 is of the stored bytes
   int num_threads = 0;
 };
 

@@ -259,4 +259,17 @@ Result<TensorView> LoadEntry(const TensorInfo& info, const TensorSource& source,
   return OwnedView(info, *std::move(bytes));
 }
 
+Result<TensorView> InMemory(TensorView view) {
+  if (view.source == nullptr) return view;
+  VN_ASSIGN_OR_RETURN(Bytes bytes, Allocate(view.num_bytes(), "no memory for "));
+  const auto owner = std::make_shared<const Bytes>([&] {
+    view.source->Read(0, static_cast<std::size_t>(view.num_elements), bytes.data());
+    return std::move(bytes);
+  }());
+  view.data = owner->data();
+  view.owner = owner;
+  view.source = nullptr;
+  return view;
+}
+
 }  // namespace vernier

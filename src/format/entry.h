@@ -67,6 +67,9 @@ Result<Bytes> CopyElements(const TensorInfo& info, const TensorSource& source,
 // copy otherwise. Gives info.damage when it is set. `file` may have changed since it was decoded: that is an
 // error, never a view outside of it.
 Result<TensorView> LoadEntry(const TensorInfo& info, const TensorSource& source, const FileRef& file);
+// The same tensor with its elements one behind the other: a copy where view.source is set.
+Result<TensorView> InMemory(TensorView view);
+
 inline Result<TensorView> LoadEntry(const TensorEntry& entry, const FileRef& file) {
   return LoadEntry(entry.info, entry.source, file);
 }

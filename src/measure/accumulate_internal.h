@@ -11,7 +11,7 @@ namespace vernier::internal {
 // cut.
 inline constexpr std::uint64_t kChunkNumbers = std::uint64_t{1} << 18;
 
-enum class RelativeKind { kNone, kFloor, kOwnType, kDouble, kHalf };
+enum class RelativeKind { kNone, kFloor, kOwnType, kDouble, kHalf, kOfGolden };
 
 // What is decided once for a pair, above the loops.
 struct PairPlan {
@@ -65,6 +65,7 @@ void Merge(TensorStats& stats, const TensorStats& next);
 template <class W>
 void AddPrecheckBlock(const W* t, const W* g, std::size_t n, bool is_finite, const TypedKernels<W>& kernels,
                       const PrecheckOptions& options, PrecheckMeasures& measures);
+void Merge(DivergenceMeasures& measures, const DivergenceMeasures& next);
 void Merge(PrecheckMeasures& measures, const PrecheckMeasures& next);
 
 }  // namespace vernier::internal

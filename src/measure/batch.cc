@@ -30,10 +30,12 @@ std::uint64_t NumChunks(std::uint64_t num_numbers) {
 // Letting go of pages interrupts every core, so it is done for this many chunks at a time.
 constexpr std::uint64_t kChunksPerRelease = 16;
 
-// The bytes of one chunk of one tensor, brought into memory in one go.
+// The bytes of one chunk of one tensor, brought into memory in one go; only their number where there is no
+// such place.
 std::span<const std::byte> FetchChunk(const TensorView& view, const Reader& reader, std::uint64_t first,
                                       std::uint64_t count) {
   const std::size_t begin = reader.OffsetBytes(first), end = reader.OffsetBytes(first + count);
+  if (view.source != nullptr) return {static_cast<const std::byte*>(nullptr), end - begin};
   const std::span<const std::byte> bytes(view.data + begin, end - begin);
   if (view.file != nullptr) view.file->Fetch(bytes);
   return bytes;
@@ -52,7 +54,9 @@ class ReadRuns {
     const std::uint64_t end = std::min(first + kChunksPerRelease, num_chunks_);
     if (done_[run].fetch_add(1, std::memory_order_acq_rel) + 1 != end - first) return;
     for (const auto& [view, reader] : sides) {
-      if (view->file == nullptr || view->file->bytes().size() <= kReleaseFilesAboveBytes) continue;
+      if (view->source != nullptr || view->file == nullptr ||
+          view->file->bytes().size() <= kReleaseFilesAboveBytes)
+        continue;
       const std::size_t begin = reader->OffsetBytes(first * kChunkNumbers);
       const std::size_t past = reader->OffsetBytes(std::min(end * kChunkNumbers, reader->num_numbers));
       view->file->Release({view->data + begin, past - begin});
@@ -124,7 +128,7 @@ class StatsTask {
   StatsTask(TensorView view, const StatsOptions& options)
       : view_(std::move(view)),
         crc32_(options.crc32),
-        reader_(internal::MakeReader(view_.dtype, view_.data, view_.num_elements, false, false)),
+        reader_(internal::MakeReader(view_, {options.real_part_only, options.as_float32, false})),
         chunks_(NumChunks(reader_.num_numbers)) {}
 
   std::uint64_t num_chunks() const { return chunks_.size(); }
@@ -134,7 +138,7 @@ class StatsTask {
     const std::uint64_t count = std::min(kChunkNumbers, reader_.num_numbers - first);
     const std::span<const std::byte> bytes = FetchChunk(view_, reader_, first, count);
     chunks_[k] = MeasureTensorChunk(reader_, ActiveKernels(), first, count);
-    if (crc32_) chunks_[k].crc32 = Crc32(bytes);
+    if (crc32_) chunks_[k].crc32 = view_.source == nullptr ? Crc32(bytes) : CollectedCrc32(first, count);
     read_.Finished(k, {{&view_, &reader_}});
     return bytes.size();
   }
@@ -144,7 +148,9 @@ class StatsTask {
     TensorStats total = chunks_.front();
     for (std::size_t k = 1; k < chunks_.size(); ++k) {
       internal::Merge(total, chunks_[k]);
-      const std::size_t num_bytes = chunks_[k].num_elements * ItemBytes(reader_.number);
+      const std::uint64_t next = k * kChunkNumbers;
+      const std::size_t num_bytes =
+          reader_.OffsetBytes(next + chunks_[k].num_elements) - reader_.OffsetBytes(next);
       total.crc32 = static_cast<std::uint32_t>(
           crc32_combine(total.crc32, chunks_[k].crc32, static_cast<z_off_t>(num_bytes)));
     }
@@ -152,6 +158,22 @@ class StatsTask {
   }
 
  private:
+  // Of numbers that are whole elements: chunks are cut at even numbers.
+  std::uint32_t CollectedCrc32(std::uint64_t first, std::uint64_t count) const {
+    constexpr std::uint64_t kElements = internal::kBlockElements;
+    const bool in_twos = reader_.parts == internal::Parts::kAll && reader_.element != reader_.number;
+    std::uint64_t next = in_twos ? first / 2 : first;
+    const std::uint64_t end = next + (in_twos ? count / 2 : count);
+    std::vector<std::byte> bytes(kElements * ItemBytes(view_.dtype));
+    std::uint32_t crc = 0;
+    for (; next < end; next += kElements) {
+      const auto n = static_cast<std::size_t>(std::min(kElements, end - next));
+      view_.source->Read(next, n, bytes.data());
+      crc = Crc32(std::span(bytes).first(n * ItemBytes(view_.dtype)), crc);
+    }
+    return crc;
+  }
+
   TensorView view_;
   bool crc32_;
   Reader reader_;

@@ -12,21 +12,13 @@
 #include "measure/summary-inl.h"
 
 #include "measure/precheck-inl.h"
+#include "measure/divergence-inl.h"  // behind what it loads with
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Calls body(lane) for the first lane of each group that fits a register.
-template <class Body>
-HWY_INLINE void ForEachLaneGroup(Body&& body) {
-  const D64 d;
-  for (std::size_t lane = 0; lane < kNumLanes; lane += hn::Lanes(d)) body(lane);
-}
-
-HWY_INLINE std::size_t WholeLanes(std::size_t n) { return n - n % kNumLanes; }
 
 // Smallest and largest of a block. REQUIRES: n > 0
 template <class T>
@@ -265,7 +257,8 @@ const Kernels* Table() {
                                 RelativeHalf,
                                 {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
                                 {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
-                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), Xor64}};
+                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), Xor64},
+                                Divergence};
   return &table;
 }
 

@@ -92,6 +92,15 @@ struct UlpCounts {
 
 inline constexpr std::size_t kNumAbsThresholds = 6;  // as many as MeasureOptions::thresholds
 
+// See DivergenceMeasures. Exponentials are of the distance to a maximum that is given.
+struct DivergenceLanes {
+  Lanes exp_t, exp_g, exp_diff, abs, relative;
+  double max_abs = 0, max_relative = 0, max_any_relative = 0;
+  std::uint64_t num_below_1e3 = 0, num_below_5e3 = 0;
+};
+using DivergenceKernel = void (*)(const float* t, const float* g, std::size_t n, float max_t, float max_g,
+                                  DivergenceLanes& out);
+
 struct ZeroCounts {
   std::uint64_t zero = 0, denormal = 0;
 };
@@ -203,6 +212,7 @@ struct Kernels {
   void (*relative_half)(const float* t, const float* g, std::size_t n, RelativeLanes& out);
   UlpKernels ulp16, ulp32;
   SummaryKernels summary;
+  DivergenceKernel divergence;
 };
 
 const Kernels& PlainKernels();

@@ -22,6 +22,10 @@ void PlanRelative(Dtype target, Dtype golden, Relative definition, PairPlan& pla
     plan.relative = RelativeKind::kFloor;
     return;
   }
+  if (definition == Relative::kOfGolden) {
+    plan.relative = RelativeKind::kOfGolden;
+    return;
+  }
   const bool current = definition == Relative::kAtLeastFloat32;
   const bool both_float = IsFloatType(target) && IsFloatType(golden);
   if (!both_float || plan.work_double) {
@@ -192,9 +196,13 @@ class ChunkMeasurer {
   }
 
   void LookAhead(std::uint64_t next) {
-    parameters_.next = {plan_.target.data + plan_.target.OffsetBytes(next),
-                        plan_.golden.data + plan_.golden.OffsetBytes(next), ItemBytes(plan_.target.number),
-                        ItemBytes(plan_.golden.number)};
+    const auto at = [&](const Reader& reader) {
+      return reader.source == nullptr ? reader.data + reader.OffsetBytes(next) : nullptr;
+    };
+    const auto step = [](const Reader& reader) {
+      return reader.source == nullptr ? ItemBytes(reader.number) : 0;
+    };
+    parameters_.next = {at(plan_.target), at(plan_.golden), step(plan_.target), step(plan_.golden)};
   }
 
   SpecialBlock<W>& Scratch() {
@@ -245,6 +253,9 @@ class ChunkMeasurer {
       typed_.thresholds(t, g, n, plan_.options.thresholds.data(), measures_.num_abs_above.data());
     if (groups_.Has(Group::kUlp)) AddUlp(plan_, kernels_, first, n, special, measures_);
     if (groups_.Has(Group::kDetails)) AddDetails(t, g, n);
+    if constexpr (std::is_same_v<W, float>) {
+      if (groups_.Has(Group::kDivergence)) AddDivergence(t, g, n, lanes);
+    }
     if (plan_.exact_integers) return AddExactIntegers(plan_, first, n, measures_);
     if (const double max = lanes.max_abs_d.Max(); max > measures_.max_abs_diff) {
       measures_.max_abs_diff = max;
@@ -282,6 +293,25 @@ class ChunkMeasurer {
     measures_.num_target_less += lanes.less;
   }
 
+  void AddDivergence(const float* t, const float* g, std::size_t n, const PairLanes& block) {
+    DivergenceMeasures next;
+    next.max_target = block.max_t;
+    next.max_golden = block.max_g;
+    DivergenceLanes lanes;
+    kernels_.divergence(t, g, n, static_cast<float>(block.max_t), static_cast<float>(block.max_g), lanes);
+    next.sum_exp_target = lanes.exp_t.Sum();
+    next.sum_exp_golden = lanes.exp_g.Sum();
+    next.sum_exp_diff = lanes.exp_diff.Sum();
+    next.max_abs = lanes.max_abs;
+    next.sum_abs = lanes.abs.Sum();
+    next.max_relative = lanes.max_relative;
+    next.sum_relative = lanes.relative.Sum();
+    next.max_any_relative = lanes.max_any_relative;
+    next.num_below_1e3 = lanes.num_below_1e3;
+    next.num_below_5e3 = lanes.num_below_5e3;
+    Merge(measures_.divergence, next);
+  }
+
   void AddStats(const PairLanes& lanes, std::size_t n) {
     Merge(measures_.target, FiniteStats(n, lanes.min_t, lanes.max_t, lanes.sum_t, lanes.sq_t));
     Merge(measures_.golden, FiniteStats(n, lanes.min_g, lanes.max_g, lanes.sum_g, lanes.sq_g));
@@ -291,6 +321,7 @@ class ChunkMeasurer {
     RelativeLanes lanes;
     if (plan_.relative == RelativeKind::kOwnType) typed_.relative_own(t, g, n, plan_.epsilon, lanes);
     if (plan_.relative == RelativeKind::kDouble) typed_.relative_double(t, g, n, plan_.epsilon, lanes);
+    if (plan_.relative == RelativeKind::kOfGolden) plain::RelativeOfGolden(t, g, n, lanes);
     if constexpr (std::is_same_v<W, float>) {
       if (plan_.relative == RelativeKind::kHalf) kernels_.relative_half(t, g, n, lanes);
     }
@@ -374,12 +405,10 @@ Result<PairPlan> PlanPair(const TensorView& target, const TensorView& golden, co
   const bool complex_target = Class(target.dtype) == DtypeClass::kComplex;
   const bool complex_golden = Class(golden.dtype) == DtypeClass::kComplex;
   plan.is_complex = (complex_target || complex_golden) && !options.real_part_only;
-  plan.target =
-      MakeReader(target.dtype, target.data, target.num_elements, options.real_part_only, complex_golden);
-  plan.golden =
-      MakeReader(golden.dtype, golden.data, golden.num_elements, options.real_part_only, complex_target);
-  plan.work_double = !FitsFloat(plan.target.number) || !FitsFloat(plan.golden.number);
-  plan.exact_integers = IsWideInteger(target.dtype) && IsWideInteger(golden.dtype);
+  plan.target = MakeReader(target, {options.real_part_only, options.as_float32, complex_golden});
+  plan.golden = MakeReader(golden, {options.real_part_only, options.as_float32, complex_target});
+  plan.work_double = !FitsFloat(plan.target) || !FitsFloat(plan.golden);
+  plan.exact_integers = IsWideInteger(target.dtype) && IsWideInteger(golden.dtype) && !options.as_float32;
   if (options.groups.Has(Group::kRelative)) {
     // By the stored types: the real part of a complex number is no float32 to the reference.
     PlanRelative(target.dtype, golden.dtype, options.relative, plan);
@@ -394,6 +423,38 @@ PairMeasures MeasurePairChunk(const PairPlan& plan, const Kernels& kernels, std:
                               std::uint64_t count) {
   if (plan.work_double) return ChunkMeasurer<double>(plan, kernels, kernels.f64).Run(first, count);
   return ChunkMeasurer<float>(plan, kernels, kernels.f32).Run(first, count);
+}
+
+// exp(x) for x <= 0, with nothing but additions and products: the same bits on every machine.
+static double ExpOfNegative(double x) {
+  constexpr double kLowest = -700, kLn2 = 0.6931471805599453;
+  if (!(x > kLowest)) return 0;
+  const double n = std::nearbyint(x / kLn2), r = x - n * kLn2;
+  constexpr int kNumTerms = 18;
+  double sum = 1;
+  for (int i = kNumTerms; i > 0; --i) sum = 1 + r / i * sum;
+  return std::ldexp(sum, static_cast<int>(n));
+}
+
+void Merge(DivergenceMeasures& m, const DivergenceMeasures& next) {
+  const auto merge = [](double& max, double next_max, double& sum, double next_sum) {
+    if (next_sum == 0) return;
+    const double both = sum == 0 ? next_max : std::max(max, next_max);
+    sum = sum * ExpOfNegative(max - both) + next_sum * ExpOfNegative(next_max - both);
+    max = both;
+  };
+  double max_golden = m.max_golden;
+  const double both = m.sum_exp_golden == 0 ? next.max_golden : std::max(m.max_golden, next.max_golden);
+  m.sum_exp_diff = m.sum_exp_diff * ExpOfNegative(m.max_golden - both) +
+                   next.sum_exp_diff * ExpOfNegative(next.max_golden - both);
+  merge(max_golden, next.max_golden, m.sum_exp_golden, next.sum_exp_golden);
+  m.max_golden = max_golden;
+  merge(m.max_target, next.max_target, m.sum_exp_target, next.sum_exp_target);
+  m.max_abs = std::max(m.max_abs, next.max_abs);
+  m.max_relative = std::max(m.max_relative, next.max_relative);
+  m.max_any_relative = std::max(m.max_any_relative, next.max_any_relative);
+  using D = DivergenceMeasures;
+  AddMembers(m, next, &D::sum_abs, &D::sum_relative, &D::num_below_1e3, &D::num_below_5e3);
 }
 
 void Merge(PairMeasures& m, const PairMeasures& next) {
@@ -426,6 +487,7 @@ void Merge(PairMeasures& m, const PairMeasures& next) {
   m.max_ulp = std::max(m.max_ulp, next.max_ulp);
   for (std::size_t i = 0; i < m.num_abs_above.size(); ++i) m.num_abs_above[i] += next.num_abs_above[i];
   Merge(m.precheck, next.precheck);
+  if (next.divergence.sum_exp_golden > 0) Merge(m.divergence, next.divergence);
 }
 
 }  // namespace vernier::internal

@@ -83,6 +83,9 @@ constexpr Kernels kPlain = {
     {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
     {AllSums(SummedTypes()), AllRanges(RangedTypes()),
      [](const std::byte* bytes, std::size_t num_bytes) { return plain::Xor64(bytes, 0, num_bytes); }},
+    [](const float* t, const float* g, std::size_t n, float max_t, float max_g, DivergenceLanes& out) {
+      plain::Divergence(t, g, 0, n, max_t, max_g, out);
+    },
 };
 
 }  // namespace

@@ -76,6 +76,14 @@ void RelativeIn(const T* t, const T* g, std::size_t first, std::size_t n, double
   }
 }
 
+template <class T>
+void RelativeOfGolden(const T* t, const T* g, std::size_t n, RelativeLanes& out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const double b = LoadAt<T>(g, i), magnitude = std::abs(static_cast<double>(LoadAt<T>(t, i)) - b);
+    CountRelative(magnitude == 0 ? 0 : magnitude / std::abs(b), 0.001, 0.005, out);
+  }
+}
+
 inline float HalfToFloat(std::uint16_t half) {
   const std::uint32_t magnitude = (half & 0x7fffu) << 13;
   // Scaling by 2^112 moves the exponent and makes subnormal halves normal floats; exponent 31 stays special.
@@ -178,6 +186,49 @@ void Pair(const T* t, const T* g, std::size_t first, std::size_t n, const PairPa
       KeepMin(std::abs(d), out.min_abs_d);
       out.num_above += std::abs(d) > parameters.above;
     }
+  }
+}
+
+// exp(x) for x <= 0, within two units in the last place of float; 0 from e^-87 on, where floats end. Only
+// additions and products, so that every instruction set gives the same bits.
+struct ExpConstants {
+  static constexpr float kLowest = -87.0f, kLog2E = 1.44269504088896341f;
+  static constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves no room behind the point
+  static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  static constexpr float kPolynomial[] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                                          4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+};
+inline float ExpOfNegative(float x) {
+  using C = ExpConstants;
+  if (!(x >= C::kLowest)) return 0;
+  const float n = (x * C::kLog2E + C::kRound) - C::kRound;
+  const float r = (x - n * C::kLn2High) - n * C::kLn2Low;
+  float y = C::kPolynomial[0];
+  for (std::size_t i = 1; i < 6; ++i) y = y * r + C::kPolynomial[i];
+  y = (y * (r * r) + r) + 1.0f;
+  const auto exponent = static_cast<std::uint32_t>(static_cast<std::int32_t>(n) + 127);
+  return y * std::bit_cast<float>(exponent << 23);
+}
+
+inline void Divergence(const float* t, const float* g, std::size_t first, std::size_t n, float max_t,
+                       float max_g, DivergenceLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
+    const std::size_t lane = i % kNumLanes;
+    const float x = LoadAt<float>(t, i), y = LoadAt<float>(g, i);
+    const double exp_t = ExpOfNegative(x - max_t), exp_g = ExpOfNegative(y - max_g);
+    const double a = x, b = y, d = a - b, magnitude = std::abs(d), size = std::abs(b);
+    const double relative = magnitude == 0 ? 0 : magnitude / size;
+    out.exp_t.lane[lane] += exp_t;
+    out.exp_g.lane[lane] += exp_g;
+    out.exp_diff.lane[lane] += exp_g * (b - a);
+    KeepMax(relative, out.max_any_relative);
+    out.num_below_1e3 += relative < 0.001;
+    out.num_below_5e3 += relative < 0.005;
+    const bool counts = size > 0x1p-23;
+    out.abs.lane[lane] += counts ? magnitude : 0;
+    out.relative.lane[lane] += counts ? relative : 0;
+    KeepMax(counts ? magnitude : 0, out.max_abs);
+    KeepMax(counts ? relative : 0, out.max_relative);
   }
 }
 

@@ -102,8 +102,8 @@ TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum,
 
 TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
                                std::uint64_t count) {
-  return FitsFloat(reader.number) ? MeasureChunk<float>(reader, kernels, kernels.f32, first, count)
-                                  : MeasureChunk<double>(reader, kernels, kernels.f64, first, count);
+  return FitsFloat(reader) ? MeasureChunk<float>(reader, kernels, kernels.f32, first, count)
+                           : MeasureChunk<double>(reader, kernels, kernels.f64, first, count);
 }
 
 void Merge(TensorStats& stats, const TensorStats& next) {

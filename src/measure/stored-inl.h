@@ -24,6 +24,15 @@ using V64 = hn::Vec<D64>;
 template <class T>
 using DWide = hn::CappedTag<T, 64 / sizeof(T)>;
 
+// Calls body(lane) for the first lane of each group that fits a register.
+template <class Body>
+HWY_INLINE void ForEachLaneGroup(Body&& body) {
+  const D64 d;
+  for (std::size_t lane = 0; lane < kNumLanes; lane += hn::Lanes(d)) body(lane);
+}
+
+HWY_INLINE std::size_t WholeLanes(std::size_t n) { return n - n % kNumLanes; }
+
 // The x86 sets from AVX2 on convert halves in hardware, exactly as IEEE 754 says; elsewhere we do it with
 // integers.
 #define VN_HAVE_HALF_CONVERSION \

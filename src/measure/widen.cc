@@ -96,22 +96,23 @@ std::size_t Reader::OffsetBytes(std::uint64_t first) const {
   return static_cast<std::size_t>(items * ItemBytes(number));
 }
 
-Reader MakeReader(Dtype dtype, const std::byte* data, std::uint64_t num_elements, bool real_part_only,
-                  bool like_complex) {
-  const bool is_complex = Class(dtype) == DtypeClass::kComplex;
-  Reader reader{NumberType(dtype), Parts::kAll, data, num_elements};
-  if (is_complex && real_part_only) reader.parts = Parts::kRealOnly;
-  if (is_complex && !real_part_only) reader.num_numbers *= 2;
-  if (!is_complex && like_complex && !real_part_only) {
+Reader MakeReader(const TensorView& tensor, const ReaderOptions& options) {
+  const bool is_complex = Class(tensor.dtype) == DtypeClass::kComplex;
+  Reader reader{NumberType(tensor.dtype), Parts::kAll,  tensor.data,       tensor.num_elements,
+                tensor.source.get(),      tensor.dtype, options.as_float32};
+  if (is_complex && options.real_part_only) reader.parts = Parts::kRealOnly;
+  if (is_complex && !options.real_part_only) reader.num_numbers *= 2;
+  if (!is_complex && options.like_complex && !options.real_part_only) {
     reader.parts = Parts::kRealWithZeroImaginary;
     reader.num_numbers *= 2;
   }
   return reader;
 }
 
-bool FitsFloat(Dtype number) {
-  if (Class(number) == DtypeClass::kFloat) return number != Dtype::kF64;
-  return ItemBytes(number) <= 2;
+bool FitsFloat(const Reader& reader) {
+  if (reader.as_float32) return true;
+  if (Class(reader.number) == DtypeClass::kFloat) return reader.number != Dtype::kF64;
+  return ItemBytes(reader.number) <= 2;
 }
 
 double MinNormal(Dtype number) {
@@ -127,7 +128,23 @@ double MinNormal(Dtype number) {
 template <class W>
 const W* ReadBlock(const Reader& reader, std::uint64_t first, std::size_t count, const Kernels& kernels,
                    W* buffer) {
-  const std::byte* from = reader.data + reader.OffsetBytes(first);
+  constexpr std::size_t kLargestItemBytes = 16;
+  thread_local std::byte collected[kBlockElements * kLargestItemBytes];
+  const std::byte* from = collected;
+  if (reader.source == nullptr) {
+    from = reader.data + reader.OffsetBytes(first);
+  } else {
+    // Numbers come in twos where a complex element is all of its parts.
+    const bool in_twos = reader.parts == Parts::kRealWithZeroImaginary ||
+                         (reader.parts == Parts::kAll && reader.element != reader.number);
+    const std::uint64_t first_element = in_twos ? first / 2 : first;
+    const std::size_t num_elements = in_twos ? (count + 1) / 2 : count;
+    if (!in_twos && reader.parts == Parts::kAll && std::is_same_v<W, float> && reader.number == Dtype::kF32) {
+      reader.source->Read(first_element, num_elements, reinterpret_cast<std::byte*>(buffer));
+      return buffer;
+    }
+    reader.source->Read(first_element, num_elements, collected);
+  }
   const std::size_t item_bytes = ItemBytes(reader.number);
   if (reader.parts == Parts::kRealWithZeroImaginary) {
     // Blocks start at even numbers, so a block holds whole elements, but for an odd last count.
@@ -140,7 +157,11 @@ const W* ReadBlock(const Reader& reader, std::uint64_t first, std::size_t count,
     return buffer;
   }
   constexpr bool kDouble = std::is_same_v<W, double>;
-  if (reader.number == (kDouble ? Dtype::kF64 : Dtype::kF32)) return reinterpret_cast<const W*>(from);
+  if (reader.number == (kDouble ? Dtype::kF64 : Dtype::kF32)) {
+    if (reader.source == nullptr) return reinterpret_cast<const W*>(from);
+    std::memcpy(buffer, from, count * sizeof(W));  // the other side of a pair collects in the same place
+    return buffer;
+  }
   if constexpr (kDouble) {
     if (reader.number == Dtype::kF32) {
       kernels.widen_f32(from, count, buffer);

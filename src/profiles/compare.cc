@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "profiles/msprobe/family.h"
 #include "profiles/native/native.h"
+#include "profiles/torchair/family.h"
 #include "profiles/xray/family.h"
 
 namespace vernier {
@@ -30,6 +31,7 @@ struct FamilyRow {
   bool (*recognises)(const std::string& path);
   Result<CompareOutcome> (*compare)(const CompareRequest& request, const CompareHooks& hooks);
   Result<std::vector<CompareRequest>> (*split)(const CompareRequest& request);
+  bool told_by_target = false;  // whatever the golden is, it is compared with
 };
 
 // The first that recognises a path has it; what can be opened as tensors at all comes last.
@@ -42,6 +44,11 @@ constexpr FamilyRow kFamilies[] = {
      [](const std::string&) { return false; },  // two such files are tensors, unless the family is asked for
      xray::Compare,
      Whole},
+    {{"torchair", "a graph-mode dump (GE)", torchair::ColumnsHelp, torchair::Options, nullptr},
+     torchair::Recognises,
+     torchair::Compare,
+     torchair::SplitByRank,
+     /*told_by_target=*/true},
     {{"native", "tensors (files, checkpoints, folders of them)", NativeColumns,
       [] { return std::span<const FamilyOption>(); }, nullptr},
      native::Recognises,
@@ -70,7 +77,7 @@ Result<const FamilyRow*> RowFor(const CompareRequest& request) {
   };
   for (const FamilyRow& row : kFamilies) {
     const bool target = is_of(row, request.target), golden = is_of(row, request.golden);
-    if (target && golden) return &row;
+    if (target && (golden || row.told_by_target)) return &row;
     if (!target && !golden) continue;
     for (const std::string& path : {request.target, request.golden}) {
       if (!Exists(path)) return MissingPath(path);

@@ -7,12 +7,12 @@ namespace vernier {
 namespace fs = std::filesystem;
 namespace {
 
-std::string TimeNow() {
+std::string TimeNow(bool utc) {
   const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
+  std::tm fields{};
+  utc ? gmtime_r(&now, &fields) : localtime_r(&now, &fields);
   char text[16];
-  std::strftime(text, sizeof text, "%Y%m%d%H%M%S", &local);
+  std::strftime(text, sizeof text, "%Y%m%d%H%M%S", &fields);
   return text;
 }
 
@@ -36,12 +36,12 @@ bool HasResultsOf(const fs::path& folder, const std::string& stamp) {
 
 }  // namespace
 
-Result<ResultStamp> ResultStamp::Reserve(const fs::path& folder) {
+Result<ResultStamp> ResultStamp::Reserve(const fs::path& folder, bool utc) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) return ErrnoError(folder.string(), problem.value());
   RemoveLeftovers(folder);
-  const std::string now = TimeNow();
+  const std::string now = TimeNow(utc);
   for (int count = 0;; ++count) {
     std::string stamp = count == 0 ? now : now + "_" + std::to_string(count);
     VN_ASSIGN_OR_RETURN(std::optional<AtomicFile> claim, AtomicFile::Claim(folder / ("result_" + stamp)));

@@ -9,11 +9,12 @@
 
 namespace vernier {
 
-// A part of the names of all results of one run: local time as YYYYMMDDhhmmss, with _1, _2, … behind it where
-// the folder has results of that second already, or another run is about to write some. Held while it lives.
+// A part of the names of all results of one run: local time, or UTC, as YYYYMMDDhhmmss, with _1, _2, … behind
+// it where the folder has results of that second already, or another run is about to write some. Held while
+// it lives.
 class ResultStamp {
  public:
-  static Result<ResultStamp> Reserve(const std::filesystem::path& folder);
+  static Result<ResultStamp> Reserve(const std::filesystem::path& folder, bool utc = false);
   const std::string& text() const { return text_; }
 
  private:

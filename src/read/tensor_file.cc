@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/mapped_file.h"
+#include "format/ge_dump.h"
 #include "format/hdf5.h"
 #include "format/npy.h"
 #include "format/npz.h"
@@ -39,6 +40,7 @@ constexpr Format kFormats[] = {
     {"pt_legacy", LooksLikePtLegacy, ListPt},
     {"hdf5", LooksLikeHdf5, ListHdf5},
     {"safetensors", LooksLikeSafetensors, ListSafetensors},
+    {"ge_dump", LooksLikeGeDump, ListGeDump},
 };
 
 constexpr std::string_view kTensorExtensions[] = {".npy",  ".npz",         ".pt", ".pth",

@@ -12,8 +12,8 @@ namespace {
 template <class W, class T>
 std::vector<W> Read(Dtype dtype, const std::vector<T>& stored, std::uint64_t num_elements,
                     bool real_only = false, bool like_complex = false) {
-  const Reader reader = MakeReader(dtype, reinterpret_cast<const std::byte*>(stored.data()), num_elements,
-                                   real_only, like_complex);
+  const TensorView tensor = BorrowTensor(dtype, {static_cast<std::int64_t>(num_elements)}, stored.data());
+  const Reader reader = MakeReader(tensor, {real_only, false, like_complex});
   std::vector<W> buffer(kBlockElements);
   const W* values = ReadBlock(reader, 0, reader.num_numbers, PlainKernels(), buffer.data());
   return std::vector<W>(values, values + reader.num_numbers);
