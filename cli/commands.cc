@@ -23,6 +23,8 @@ constexpr Command kCommands[] = {
     {"acc_check", "run every recorded API by itself and judge its outputs", RunAccCheck, HelpAccCheck},
     {"multi_acc_check", "the same with several processes and devices", RunMultiAccCheck, HelpMultiAccCheck},
     {"api_precision_compare", "judge one device's outputs against another's", RunApiPrecisionCompare, HelpApiPrecisionCompare},
+    {"parse",   "convert binary dumps of graph mode for NumPy and torch", RunParse, HelpParse},
+    {"shrink",  "replace dump files of graph mode by their minima and maxima", RunShrink, HelpShrink},
     {"env",     "print what a bug report needs",                  RunEnv,     HelpEnv},
     {"help",    "explain a command",                              RunHelp,    HelpHelp},
 };

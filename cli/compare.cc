@@ -112,9 +112,7 @@ Result<Done> TakeTop(const std::string& text, CompareRequest& request) {
   return Done{};
 }
 Result<Done> TakeThreads(const std::string& text, CompareRequest& request) {
-  VN_ASSIGN_OR_RETURN(const double number, NumberOf("--threads", text));
-  if (number > kMostThreads) return Mistake("--threads", text, fmt::format("at most {}", kMostThreads));
-  request.num_threads = static_cast<int>(number);
+  VN_ASSIGN_OR_RETURN(request.num_threads, ParseThreads(text));
   return Done{};
 }
 Result<Done> TakeRtol(const std::string& text, CompareRequest& request) {
@@ -274,6 +272,12 @@ void LogText(std::string_view text, Logger& logger) {
 }  // namespace
 
 std::span<const CompareOption> CompareOptions() { return kOptions; }
+
+Result<int> ParseThreads(const std::string& text) {
+  VN_ASSIGN_OR_RETURN(const double number, NumberOf("--threads", text));
+  if (number > kMostThreads) return Mistake("--threads", text, fmt::format("at most {}", kMostThreads));
+  return static_cast<int>(number);
+}
 
 Result<Done> TakeCompareOptions(const ParsedOptions& parsed, CompareRequest& request) {
   for (const CompareOption& row : kOptions) {

@@ -22,6 +22,8 @@ std::span<const CompareOption> CompareOptions();
 // Copies what the user gave into the request.
 Result<Done> TakeCompareOptions(const ParsedOptions& parsed, CompareRequest& request);
 
+Result<int> ParseThreads(const std::string& text);  // the value of --threads
+
 struct CompareRun {
   bool quiet = false;
   bool as_msprobe = false;  // the verdict is logged, and a finished run ends with 0

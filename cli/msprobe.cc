@@ -234,7 +234,9 @@ class MsprobeCommand {
   std::unique_ptr<Logger> logger_;
 };
 
-bool IsCommand(std::string_view word) { return word == "compare" || word == "merge_result"; }
+bool IsCommand(std::string_view word) {
+  return word == "compare" || word == "merge_result" || word == "parse";
+}
 
 ExitCode RunCommand(const Args& words, bool classic, bool as_msprobe) {
   const std::string& command = words[0];
@@ -244,6 +246,8 @@ ExitCode RunCommand(const Args& words, bool classic, bool as_msprobe) {
   }
   if (command == "merge_result") return MsprobeCommand("merge_result", as_msprobe).Merge(args);
   if (IsPrecheckCommand(command)) return RunPrecheckCommand(command, args, as_msprobe);
+  if (command == "parse") return RunParseAs(args, as_msprobe);
+  if (command == "shrink") return RunShrink(args);
   Say(stderr, fmt::format("msprobe: error: unknown command '{}'; see msprobe --help\n", Printable(command)));
   return ExitCode::kCannotTell;
 }
@@ -274,7 +278,7 @@ ExitCode RunMsprobe(const Args& words, bool as_msprobe) {
   const bool asks_for_help = words.empty() || words[0] == "-h" || words[0] == "--help";
   if (asks_for_help || (words.size() < kFewestWords && (IsMsprobeLine(words) || IsCommand(words[0])))) {
     Say(stdout,
-        HelpMsprobeCompare() + '\n' + HelpMergeResult() +
+        HelpMsprobeCompare() + '\n' + HelpMergeResult() + '\n' + HelpParse() +
             "\nacc_check, multi_acc_check and api_precision_compare explain themselves with --help\n");
     return ExitCode::kSame;
   }

@@ -19,6 +19,7 @@ ExitCode RunMsprobe(const Args& words, bool as_msprobe);
 // Rows of our own tables.
 ExitCode RunMsprobeCompare(const Args& args);
 std::string HelpMsprobeCompare();
+ExitCode RunParseAs(const Args& args, bool as_msprobe);
 ExitCode RunMergeResult(const Args& args);
 std::string HelpMergeResult();
 

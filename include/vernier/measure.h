@@ -226,6 +226,10 @@ struct RankedElement {
 };
 Result<std::vector<RankedElement>> LargestDifferences(const TensorView& target, const TensorView& golden,
                                                       std::size_t count);
+// The elements [first, first + count) as numbers, for whoever writes them down in another type. REQUIRES:
+// they are not complex.
+void ReadNumbers(const TensorView& tensor, std::uint64_t first, std::size_t count, float* out);
+void ReadNumbers(const TensorView& tensor, std::uint64_t first, std::size_t count, double* out);
 
 // Many at once. Work is one queue of chunks over all pairs, so that one huge pair and many tiny ones both
 // keep every core busy, and memory stays bounded by the chunks in flight.

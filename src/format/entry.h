@@ -34,6 +34,12 @@ Result<T> Inside(std::string_view where, Result<T> result) {
   return In(where, std::move(result).error());
 }
 
+// What is written into files of several tensors.
+struct NamedTensor {
+  std::string name;
+  TensorView tensor;
+};
+
 // Where the elements of a tensor lie in its file.
 struct TensorSource {
   std::uint64_t offset_bytes = 0;  // of the element [0, 0, …]

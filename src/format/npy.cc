@@ -291,25 +291,30 @@ Result<Entries> ListNpy(const FileRef& file) {
   return entries;
 }
 
-Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor) {
+Result<std::string> NpyStart(const TensorView& tensor, const std::string& where) {
   const auto row = std::find_if(std::begin(kDescrs), std::end(kDescrs),
                                 [&](const DescrRow& r) { return r.dtype == tensor.dtype; });
   if (row == std::end(kDescrs)) {
-    return Error{ErrorCode::kUnsupported, path.string(),
+    return Error{ErrorCode::kUnsupported, where,
                  std::string(Name(tensor.dtype)) + " in .npy; write .pt or .safetensors"};
   }
   const std::string text = HeaderText(tensor, row->kind_and_bytes);
   if (text.size() > std::numeric_limits<std::uint16_t>::max()) {
-    return Error{ErrorCode::kUnsupported, path.string(), "too many dimensions"};
+    return Error{ErrorCode::kUnsupported, where, "too many dimensions"};
   }
   std::string prelude(kMagic);
   prelude += '\x01';
   prelude += '\0';
   AppendLittle(prelude, static_cast<std::uint16_t>(text.size()));
+  return prelude + text;
+}
+
+Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor, bool wait_for_disk) {
+  VN_ASSIGN_OR_RETURN(const std::string start, NpyStart(tensor, path.string()));
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  VN_RETURN_IF_ERROR(file.Write(prelude + text));
+  VN_RETURN_IF_ERROR(file.Write(start));
   VN_RETURN_IF_ERROR(file.Write(tensor.bytes()));
-  return file.Commit();
+  return file.Commit(wait_for_disk);
 }
 
 }  // namespace vernier

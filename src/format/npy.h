@@ -34,6 +34,8 @@ Result<TensorEntry> NpyEntry(const NpyHeader& header, std::uint64_t offset_bytes
 Result<Entries> ListNpy(const FileRef& file);
 
 // Version 1, C order, little endian. Fails with kUnsupported for dtypes that NumPy has no name for.
-Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor);
+Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor, bool wait_for_disk = true);
+// What stands in front of the elements in such a file; `where` is for messages.
+Result<std::string> NpyStart(const TensorView& tensor, const std::string& where);
 
 }  // namespace vernier

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "core/mapped_file.h"
+#include "format/little_endian.h"
 #include "format/npy.h"
 
 namespace vernier {
@@ -95,6 +97,19 @@ Entries ListNpz(const FileRef& file, std::span<const ZipMember> members) {
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+Result<Done> WriteNpz(const std::filesystem::path& path, std::span<const NamedTensor> tensors) {
+  ZipLayout layout;
+  std::vector<std::string> members(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    VN_ASSIGN_OR_RETURN(members[i], NpyStart(tensors[i].tensor, path.string()));
+    members[i] += AsText(tensors[i].tensor.bytes());
+    layout.Add(tensors[i].name + std::string(kSuffix), AsBytes(members[i]));
+  }
+  VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  for (const std::span<const std::byte> piece : layout.Finish()) VN_RETURN_IF_ERROR(file.Write(piece));
+  return file.Commit();
 }
 
 }  // namespace vernier

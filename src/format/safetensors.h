@@ -18,11 +18,6 @@ bool LooksLikeSafetensors(std::span<const std::byte> bytes);
 // offsets are wrong, or that lies past the end, is damaged alone.
 Result<Entries> ListSafetensors(const FileRef& file);
 
-struct NamedTensor {
-  std::string name;
-  TensorView tensor;
-};
-
 // The header has the tensors in the order given; the data has those with the largest items first, so that
 // every element lies at a multiple of its size. Names must be UTF-8 and differ. Fails with kUnsupported for
 // dtypes that the format has no name for.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <initializer_list>
 #include <utility>
 
@@ -200,7 +201,24 @@ Result<typename Task::Output> RunOne(std::unique_ptr<Task> task, int num_threads
   return output;
 }
 
+template <class W>
+void ReadBlocks(const TensorView& tensor, std::uint64_t first, std::size_t count, W* out) {
+  const Reader reader = internal::MakeReader(tensor, {false, std::is_same_v<W, float>, false});
+  for (std::size_t done = 0; done < count; done += internal::kBlockElements) {
+    const std::size_t n = std::min(internal::kBlockElements, count - done);
+    const W* values = internal::ReadBlock(reader, first + done, n, ActiveKernels(), out + done);
+    if (values != out + done) std::memcpy(out + done, values, n * sizeof(W));
+  }
+}
+
 }  // namespace
+
+void ReadNumbers(const TensorView& tensor, std::uint64_t first, std::size_t count, float* out) {
+  ReadBlocks(tensor, first, count, out);
+}
+void ReadNumbers(const TensorView& tensor, std::uint64_t first, std::size_t count, double* out) {
+  ReadBlocks(tensor, first, count, out);
+}
 
 std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
   return libdeflate_crc32(crc, bytes.data(), bytes.size());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/mapped_file.h"
+#include "format/atb_bin.h"
 #include "format/ge_dump.h"
 #include "format/hdf5.h"
 #include "format/npy.h"
@@ -41,6 +42,7 @@ constexpr Format kFormats[] = {
     {"hdf5", LooksLikeHdf5, ListHdf5},
     {"safetensors", LooksLikeSafetensors, ListSafetensors},
     {"ge_dump", LooksLikeGeDump, ListGeDump},
+    {"atb", LooksLikeAtbBin, ListAtbBin},
 };
 
 constexpr std::string_view kTensorExtensions[] = {".npy",  ".npz",         ".pt", ".pth",
