@@ -242,6 +242,7 @@ constexpr TypedKernels<T> kTyped = {
     Centered<T>,
     Zeros<T>,
     RelativeIn<T, T>,
+    RelativeOfGolden<T>,
     RelativeIn<double, T>,
     Thresholds<T>,
     {Precheck<0, T>, Precheck<1, T>, Precheck<2, T>, Precheck<3, T>, Precheck<4, T>, Precheck<5, T>,

@@ -92,14 +92,20 @@ struct UlpCounts {
 
 inline constexpr std::size_t kNumAbsThresholds = 6;  // as many as MeasureOptions::thresholds
 
-// See DivergenceMeasures. Exponentials are of the distance to a maximum that is given.
+// See DivergenceMeasures. Exponentials are of the distance to the maxima that are given. Relative errors are
+// those of float here; relative_of_golden has the exact ones where something depends on them.
+struct DivergenceParameters {
+  float max_t = 0, max_g = 0;
+  // No |t - max_t - (g - max_g)| is above kNearDistance: one exponential serves both sides.
+  bool near = false;
+  static constexpr double kNearDistance = 0x1p-5;
+};
 struct DivergenceLanes {
   Lanes exp_t, exp_g, exp_diff, abs, relative;
-  double max_abs = 0, max_relative = 0, max_any_relative = 0;
-  std::uint64_t num_below_1e3 = 0, num_below_5e3 = 0;
+  float max_abs = 0, max_relative = 0, max_any_relative = 0;
 };
-using DivergenceKernel = void (*)(const float* t, const float* g, std::size_t n, float max_t, float max_g,
-                                  DivergenceLanes& out);
+using DivergenceKernel = void (*)(const float* t, const float* g, std::size_t n,
+                                  const DivergenceParameters& parameters, DivergenceLanes& out);
 
 struct ZeroCounts {
   std::uint64_t zero = 0, denormal = 0;
@@ -140,7 +146,9 @@ struct TypedKernels {
   void (*zeros)(const T* x, std::size_t n, double min_normal, ZeroCounts& out);
   // |d / g| in T itself; where g = 0, epsilon is added to both first
   void (*relative_own)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
-  // the same in double
+  // |d| / |g| in double; 0 / 0 counts as 0, x / 0 is infinite
+  void (*relative_of_golden)(const T* t, const T* g, std::size_t n, RelativeLanes& out);
+  // as relative_own, in double
   void (*relative_double)(const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out);
   // Elements with |d| above each of the limits, of which there are kNumAbsThresholds.
   void (*thresholds)(const T* t, const T* g, std::size_t n, const double* limits, std::uint64_t* above);

@@ -59,6 +59,9 @@ constexpr TypedKernels<T> kTyped = {
     [](const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
       plain::RelativeIn<T>(t, g, 0, n, epsilon, out);
     },
+    [](const T* t, const T* g, std::size_t n, RelativeLanes& out) {
+      plain::RelativeOfGolden(t, g, 0, n, out);
+    },
     [](const T* t, const T* g, std::size_t n, double epsilon, RelativeLanes& out) {
       plain::RelativeIn<double>(t, g, 0, n, epsilon, out);
     },
@@ -83,9 +86,8 @@ constexpr Kernels kPlain = {
     {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
     {AllSums(SummedTypes()), AllRanges(RangedTypes()),
      [](const std::byte* bytes, std::size_t num_bytes) { return plain::Xor64(bytes, 0, num_bytes); }},
-    [](const float* t, const float* g, std::size_t n, float max_t, float max_g, DivergenceLanes& out) {
-      plain::Divergence(t, g, 0, n, max_t, max_g, out);
-    },
+    [](const float* t, const float* g, std::size_t n, const DivergenceParameters& parameters,
+       DivergenceLanes& out) { plain::Divergence(t, g, 0, n, parameters, out); },
 };
 
 }  // namespace

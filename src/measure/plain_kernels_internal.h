@@ -77,8 +77,8 @@ void RelativeIn(const T* t, const T* g, std::size_t first, std::size_t n, double
 }
 
 template <class T>
-void RelativeOfGolden(const T* t, const T* g, std::size_t n, RelativeLanes& out) {
-  for (std::size_t i = 0; i < n; ++i) {
+void RelativeOfGolden(const T* t, const T* g, std::size_t first, std::size_t n, RelativeLanes& out) {
+  for (std::size_t i = first; i < n; ++i) {
     const double b = LoadAt<T>(g, i), magnitude = std::abs(static_cast<double>(LoadAt<T>(t, i)) - b);
     CountRelative(magnitude == 0 ? 0 : magnitude / std::abs(b), 0.001, 0.005, out);
   }
@@ -210,26 +210,83 @@ inline float ExpOfNegative(float x) {
   return y * std::bit_cast<float>(exponent << 23);
 }
 
-inline void Divergence(const float* t, const float* g, std::size_t first, std::size_t n, float max_t,
-                       float max_g, DivergenceLanes& out) {
-  for (std::size_t i = first; i < n; ++i) {
-    const std::size_t lane = i % kNumLanes;
-    const float x = LoadAt<float>(t, i), y = LoadAt<float>(g, i);
-    const double exp_t = ExpOfNegative(x - max_t), exp_g = ExpOfNegative(y - max_g);
-    const double a = x, b = y, d = a - b, magnitude = std::abs(d), size = std::abs(b);
-    const double relative = magnitude == 0 ? 0 : magnitude / size;
+// The same, where it only weighs elements: 2^y with y rounded to float, which costs a few units in the last
+// place more.
+struct WeightConstants {
+  static constexpr float kPolynomial[] = {1.3333558e-3f, 9.6181291e-3f, 5.5504109e-2f,
+                                          2.4022651e-1f, 6.9314718e-1f, 1.0f};  // ln(2)^k / k!
+};
+inline float WeightOfNegative(float x) {
+  using C = ExpConstants;
+  if (!(x >= C::kLowest)) return 0;
+  const float y = x * C::kLog2E, shifted = y + C::kRound, f = y - (shifted - C::kRound);
+  float power = WeightConstants::kPolynomial[0];
+  for (std::size_t i = 1; i < 6; ++i) power = power * f + WeightConstants::kPolynomial[i];
+  // The low bits of `shifted` are the exponent.
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(power) +
+                              (std::bit_cast<std::uint32_t>(shifted) << 23));
+}
+
+// exp(x) for |x| <= DivergenceParameters::kNearDistance, within a unit in the last place.
+inline float ExpOfNearZero(float x) { return 1.0f + x * (1.0f + x * (0.5f + x * 0.16666667f)); }
+
+// What one element adds to the sums of DivergenceLanes.
+struct DivergenceTerms {
+  float exp_t = 0, exp_g = 0, exp_diff = 0, abs = 0, relative = 0;
+
+  friend DivergenceTerms operator+(const DivergenceTerms& x, const DivergenceTerms& y) {
+    return {x.exp_t + y.exp_t, x.exp_g + y.exp_g, x.exp_diff + y.exp_diff, x.abs + y.abs,
+            x.relative + y.relative};
+  }
+  void AddTo(std::size_t lane, DivergenceLanes& out) const {
     out.exp_t.lane[lane] += exp_t;
     out.exp_g.lane[lane] += exp_g;
-    out.exp_diff.lane[lane] += exp_g * (b - a);
-    KeepMax(relative, out.max_any_relative);
-    out.num_below_1e3 += relative < 0.001;
-    out.num_below_5e3 += relative < 0.005;
-    const bool counts = size > 0x1p-23;
-    out.abs.lane[lane] += counts ? magnitude : 0;
-    out.relative.lane[lane] += counts ? relative : 0;
-    KeepMax(counts ? magnitude : 0, out.max_abs);
-    KeepMax(counts ? relative : 0, out.max_relative);
+    out.exp_diff.lane[lane] += exp_diff;
+    out.abs.lane[lane] += abs;
+    out.relative.lane[lane] += relative;
   }
+};
+
+inline DivergenceTerms DivergenceOf(float a, float b, const DivergenceParameters& parameters,
+                                    DivergenceLanes& out) {
+  const float d = a - b, from_max = b - parameters.max_g, magnitude = std::abs(d), size = std::abs(b);
+  const float relative = magnitude == 0 ? 0 : magnitude / size;
+  const bool counts = size > 0x1p-23f;
+  DivergenceTerms terms;
+  terms.exp_g = parameters.near ? WeightOfNegative(from_max) : ExpOfNegative(from_max);
+  terms.exp_t = parameters.near ? terms.exp_g * ExpOfNearZero(d - (parameters.max_t - parameters.max_g))
+                                : ExpOfNegative(a - parameters.max_t);
+  terms.exp_diff = terms.exp_g * d;
+  terms.abs = counts ? magnitude : 0.0f;
+  terms.relative = counts ? relative : 0.0f;
+  KeepMax(relative, out.max_any_relative);
+  KeepMax(terms.abs, out.max_abs);
+  KeepMax(terms.relative, out.max_relative);
+  return terms;
+}
+
+// Elements that are added up four by four in float before they go to the lanes, which are double: conversions
+// cost more than what they would save. What does not fill a unit goes to the lanes one by one.
+struct DivergenceUnit {
+  static constexpr std::size_t kWays = 4, kBetweenWays = 16, kElements = kWays * kBetweenWays;
+};
+
+// REQUIRES: `first` is a multiple of DivergenceUnit::kElements
+inline void Divergence(const float* t, const float* g, std::size_t first, std::size_t n,
+                       const DivergenceParameters& parameters, DivergenceLanes& out) {
+  using U = DivergenceUnit;
+  const auto terms_at = [&](std::size_t i) {
+    return DivergenceOf(LoadAt<float>(t, i), LoadAt<float>(g, i), parameters, out);
+  };
+  std::size_t i = first;
+  for (; i + U::kElements <= n; i += U::kElements) {
+    for (std::size_t j = 0; j < U::kBetweenWays; ++j) {
+      DivergenceTerms terms[U::kWays];
+      for (std::size_t k = 0; k < U::kWays; ++k) terms[k] = terms_at(i + j + k * U::kBetweenWays);
+      ((terms[0] + terms[1]) + (terms[2] + terms[3])).AddTo(j % kNumLanes, out);
+    }
+  }
+  for (; i < n; ++i) terms_at(i).AddTo(i % kNumLanes, out);
 }
 
 template <class T>
