@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -225,6 +226,59 @@ TEST_P(EveryTarget, CountsUnitsInTheLastPlaceAsThePlainLoopDoes) {
       }
     }
   }
+}
+
+bool Same(const DivergenceLanes& a, const DivergenceLanes& b) {
+  for (const auto lanes : {&DivergenceLanes::exp_t, &DivergenceLanes::exp_g, &DivergenceLanes::exp_diff,
+                           &DivergenceLanes::abs, &DivergenceLanes::relative}) {
+    if (!Same(a.*lanes, b.*lanes)) return false;
+  }
+  return a.max_abs == b.max_abs && a.max_relative == b.max_relative &&
+         a.max_any_relative == b.max_any_relative;
+}
+
+TEST_P(EveryTarget, MeasuresDivergenceAsThePlainLoopDoes) {
+  for (const std::size_t n : kLengths) {
+    for (const std::size_t skip : kSkipBytes) {
+      SCOPED_TRACE(testing::Message() << "n " << n << " skip " << skip);
+      const std::vector<float> golden_values = Values<float>(n, 5);
+      std::vector<float> far = Values<float>(n, 6, &golden_values), near = golden_values;
+      for (std::size_t i = 0; i < n; ++i) near[i] += i % 3 == 0 ? 0x1p-8f : 0;
+      const Misaligned<float> golden(golden_values, skip);
+      for (std::vector<float>* values : {&far, &near}) {
+        const Misaligned<float> target(*values, skip);
+        DivergenceParameters parameters;
+        parameters.max_t = *std::max_element(values->begin(), values->end());
+        parameters.max_g = *std::max_element(golden_values.begin(), golden_values.end());
+        parameters.near = values == &near;
+        DivergenceLanes got, want;
+        ActiveKernels().divergence(target.get(), golden.get(), n, parameters, got);
+        PlainKernels().divergence(target.get(), golden.get(), n, parameters, want);
+        EXPECT_TRUE(Same(got, want));
+        RelativeLanes exact, exact_plain;
+        ActiveKernels().f32.relative_of_golden(target.get(), golden.get(), n, exact);
+        PlainKernels().f32.relative_of_golden(target.get(), golden.get(), n, exact_plain);
+        ExpectSame(exact, exact_plain);
+      }
+    }
+  }
+}
+
+TEST(ExpOfNegative, IsTheExponentialAsFarAsFloatsGo) {
+  for (float x = 0; x >= -87; x -= 0.00731f) {
+    const double want = std::exp(static_cast<double>(x));
+    ASSERT_NEAR(plain::ExpOfNegative(x) / want, 1, 3e-7) << x;
+    ASSERT_NEAR(plain::WeightOfNegative(x) / want, 1, 1e-5) << x;
+    if (x > -5) {
+      ASSERT_NEAR(plain::WeightOfNegative(x) / want, 1, 1e-6) << x;
+    }
+  }
+  for (float x = -0x1p-5f; x <= 0x1p-5f; x += 0x1p-12f)
+    ASSERT_NEAR(plain::ExpOfNearZero(x) / std::exp(static_cast<double>(x)), 1, 2e-7) << x;
+  EXPECT_EQ(plain::ExpOfNegative(0), 1.0f);
+  EXPECT_EQ(plain::ExpOfNegative(-88), 0.0f);
+  EXPECT_EQ(plain::ExpOfNegative(-HUGE_VALF), 0.0f);
+  EXPECT_EQ(plain::WeightOfNegative(-HUGE_VALF), 0.0f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(AvailableTargets()),
