@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import graph_dumps
 import msprobe_dumps
 import numpy as np
 import xray_bench
@@ -334,6 +335,10 @@ def xray(folder, small):
     yield from xray_bench.xray(folder, small, timed, read_seconds)
 
 
+def graph_mode(folder, small):
+    yield from graph_dumps.graph_mode(folder, small, timed, read_seconds, VERNIER)
+
+
 BENCHMARKS = {
     f.__name__: f
     for f in (
@@ -345,6 +350,7 @@ BENCHMARKS = {
         real_data,
         statistics_mode,
         ranks,
+        graph_mode,
         recording,
         xray,
         precheck,

@@ -115,7 +115,7 @@ class MsprobeCommand {
     msprobe::Log log(logger_->sink());
     const Outcome<Done> filled = classic ? FillClassic(request, log) : FillCurrent(args, request, log);
     if (!filled) return Failed();
-    if (!classic && parsed_.Get("--mode") == "torchair") AskForTorchair(request);
+    if (!classic && ModeOf() == "torchair") AskForTorchair(request);
     return RunRequest(request, {parsed_.Has("--quiet"), as_msprobe_}, *logger_);
   }
 
@@ -172,7 +172,7 @@ class MsprobeCommand {
   }
 
   Outcome<Done> FillCurrent(const Args& args, CompareRequest& request, msprobe::Log& log) const {
-    const std::string mode = parsed_.Get("--mode", "auto");
+    const std::string mode = ModeOf();
     if (std::find(std::begin(kModes), std::end(kModes), mode) == std::end(kModes)) {
       return RunFailure(log, fmt::format("Invalid mode '{}'. Available modes: ['auto', 'offline_data', "
                                          "'torchair', 'offline_model', 'atb']",
@@ -205,6 +205,14 @@ class MsprobeCommand {
     if (parsed_.Has("--cell_mapping")) request.options["cell_mapping"] = parsed_.Get("--cell_mapping");
     if (parsed_.Has("--is_print_compare_log")) request.options["log_rows"] = "true";
     return Done{};
+  }
+
+  // Under our own name a dump of graph mode is told by its content.
+  std::string ModeOf() const {
+    const std::string mode = parsed_.Get("--mode", "auto");
+    if (as_msprobe_ || mode != "auto") return mode;
+    const Family* family = FamilyOf(parsed_.Get("--target_path"));
+    return family != nullptr && family->name == "torchair" ? "torchair" : mode;
   }
 
   // The same request for dumps of graph mode, whose documents put results into the current directory.

@@ -101,7 +101,7 @@ struct PrecheckMeasures {
 
 // Two tensors as distributions, and relative errors with two meanings of a golden value of zero.
 struct DivergenceMeasures {
-  // Of exp(x - max) over all elements, and of exp(g - max) * (g - t).
+  // Of exp(x - max) over all elements, and of exp(g - max_golden) * ((t - max_target) - (g - max_golden)).
   double max_target = 0, max_golden = 0, sum_exp_target = 0, sum_exp_golden = 0, sum_exp_diff = 0;
   // Of elements with |g| above float32's machine epsilon; the others count as zero.
   double max_abs = 0, sum_abs = 0, max_relative = 0, sum_relative = 0;
@@ -208,8 +208,8 @@ struct PairMeasures {
 
 struct StatsOptions {
   bool crc32 = false;
-  bool real_part_only = false, as_float32 = false;  // as in MeasureOptions; crc32 is of the stored bytes
   int num_threads = 0;
+  bool real_part_only = false, as_float32 = false;  // as in MeasureOptions; crc32 is of the stored bytes
 };
 
 // Fails when the shapes differ in their number of elements, or when a file changed while it was read.

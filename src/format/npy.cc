@@ -309,12 +309,23 @@ Result<std::string> NpyStart(const TensorView& tensor, const std::string& where)
   return prelude + text;
 }
 
-Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor, bool wait_for_disk) {
+namespace {
+
+Result<Done> Write(const std::filesystem::path& path, const TensorView& tensor, bool wait_for_disk) {
   VN_ASSIGN_OR_RETURN(const std::string start, NpyStart(tensor, path.string()));
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   VN_RETURN_IF_ERROR(file.Write(start));
   VN_RETURN_IF_ERROR(file.Write(tensor.bytes()));
   return file.Commit(wait_for_disk);
+}
+
+}  // namespace
+
+Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor) {
+  return Write(path, tensor, true);
+}
+Result<Done> WriteNpyUnsynced(const std::filesystem::path& path, const TensorView& tensor) {
+  return Write(path, tensor, false);
 }
 
 }  // namespace vernier

@@ -34,7 +34,9 @@ Result<TensorEntry> NpyEntry(const NpyHeader& header, std::uint64_t offset_bytes
 Result<Entries> ListNpy(const FileRef& file);
 
 // Version 1, C order, little endian. Fails with kUnsupported for dtypes that NumPy has no name for.
-Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor, bool wait_for_disk = true);
+Result<Done> WriteNpy(const std::filesystem::path& path, const TensorView& tensor);
+// The same without waiting for the disk, for files by the thousand.
+Result<Done> WriteNpyUnsynced(const std::filesystem::path& path, const TensorView& tensor);
 // What stands in front of the elements in such a file; `where` is for messages.
 Result<std::string> NpyStart(const TensorView& tensor, const std::string& where);
 

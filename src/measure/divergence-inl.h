@@ -121,7 +121,7 @@ HWY_INLINE void DivergenceOf(const float* t, const float* g, std::size_t n,
   for (std::size_t unit = 0; unit < whole; unit += kUnit) {
     for (std::size_t place = 0; place < kBetweenWays; place += kStep) {
       const float *from_t = t + unit + place, *from_g = g + unit + place;
-      Ways b, diff, from_max, exp_t, exp_g, weighted, counted, counted_relative;
+      Ways b, diff, from_max, apart, exp_t, exp_g, weighted, counted, counted_relative;
       ForEachWay([&](std::size_t k) HWY_ATTR {
         b.way[k] = hn::LoadU(d, from_g + k * kBetweenWays);
         diff.way[k] = hn::Sub(hn::LoadU(d, from_t + k * kBetweenWays), b.way[k]);
@@ -130,14 +130,16 @@ HWY_INLINE void DivergenceOf(const float* t, const float* g, std::size_t n,
       if constexpr (kNear) {
         WeightOfNegative(from_max, exp_g);
         ForEachWay([&](std::size_t k) HWY_ATTR {
-          const VF x = hn::Sub(diff.way[k], max_diff);
+          const VF x = apart.way[k] = hn::Sub(diff.way[k], max_diff);
           const VF cubic = hn::Add(hn::Set(d, 0.5f), hn::Mul(x, hn::Set(d, 0.16666667f)));
           exp_t.way[k] = hn::Mul(exp_g.way[k], hn::Add(one, hn::Mul(x, hn::Add(one, hn::Mul(x, cubic)))));
         });
       } else {
         ExpOfNegative(from_max, exp_g);
         ForEachWay([&](std::size_t k) HWY_ATTR {
-          from_max.way[k] = hn::Sub(hn::LoadU(d, from_t + k * kBetweenWays), max_t);
+          const VF from_max_t = hn::Sub(hn::LoadU(d, from_t + k * kBetweenWays), max_t);
+          apart.way[k] = hn::Sub(from_max_t, from_max.way[k]);
+          from_max.way[k] = from_max_t;
         });
         ExpOfNegative(from_max, exp_t);
       }
@@ -147,7 +149,7 @@ HWY_INLINE void DivergenceOf(const float* t, const float* g, std::size_t n,
         const auto counts = hn::Gt(size, epsilon);
         counted.way[k] = hn::IfThenElseZero(counts, magnitude);
         counted_relative.way[k] = hn::IfThenElseZero(counts, relative);
-        weighted.way[k] = hn::Mul(exp_g.way[k], diff.way[k]);
+        weighted.way[k] = hn::IfThenZeroElse(hn::Eq(exp_g.way[k], zero), hn::Mul(exp_g.way[k], apart.way[k]));
         max_any = hn::Max(max_any, relative);
         max_abs = hn::Max(max_abs, counted.way[k]);
         max_relative = hn::Max(max_relative, counted_relative.way[k]);

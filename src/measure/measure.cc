@@ -79,9 +79,9 @@ double PairMeasures::MeanUlp() const { return Mean(sum_ulp, num_elements); }
 
 double DivergenceMeasures::SoftmaxDivergence() const {
   if (sum_exp_golden <= 0 || sum_exp_target <= 0) return 0;
-  // ln p - ln q of an element is (g - t) less what is the same for all of them.
-  const double divergence = sum_exp_diff / sum_exp_golden - (max_golden - max_target) -
-                            (std::log(sum_exp_golden) - std::log(sum_exp_target));
+  // ln p - ln q of an element is its difference less what is the same for all of them.
+  const double divergence =
+      -sum_exp_diff / sum_exp_golden - (std::log(sum_exp_golden) - std::log(sum_exp_target));
   // Rounded, because logarithms differ in their last bit from one machine to the next.
   return std::max(0.0f, static_cast<float>(divergence));
 }

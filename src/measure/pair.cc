@@ -304,7 +304,7 @@ class ChunkMeasurer {
     next.max_golden = block.max_g;
     next.sum_exp_target = lanes.exp_t.Sum();
     next.sum_exp_golden = lanes.exp_g.Sum();
-    next.sum_exp_diff = -lanes.exp_diff.Sum();  // g - t
+    next.sum_exp_diff = lanes.exp_diff.Sum();
     next.max_abs = lanes.max_abs;
     next.sum_abs = lanes.abs.Sum();
     next.max_relative = lanes.max_relative;
@@ -450,19 +450,27 @@ static double ExpOfNegative(double x) {
 }
 
 void Merge(DivergenceMeasures& m, const DivergenceMeasures& next) {
-  const auto merge = [](double& max, double next_max, double& sum, double next_sum) {
-    if (next_sum == 0) return;
-    const double both = sum == 0 ? next_max : std::max(max, next_max);
-    sum = sum * ExpOfNegative(max - both) + next_sum * ExpOfNegative(next_max - both);
-    max = both;
+  const bool is_first = m.sum_exp_golden == 0;
+  const double max_target = is_first ? next.max_target : std::max(m.max_target, next.max_target);
+  const double max_golden = is_first ? next.max_golden : std::max(m.max_golden, next.max_golden);
+  // The sums of one part, of the distances to the maxima of both.
+  const auto moved = [&](const DivergenceMeasures& part) {
+    const double scale_target = ExpOfNegative(part.max_target - max_target);
+    const double scale_golden = ExpOfNegative(part.max_golden - max_golden);
+    const double shift = (part.max_target - max_target) - (part.max_golden - max_golden);
+    DivergenceMeasures sums;
+    sums.sum_exp_target = part.sum_exp_target * scale_target;
+    sums.sum_exp_golden = part.sum_exp_golden * scale_golden;
+    sums.sum_exp_diff =
+        scale_golden == 0 ? 0 : (part.sum_exp_diff + part.sum_exp_golden * shift) * scale_golden;
+    return sums;
   };
-  double max_golden = m.max_golden;
-  const double both = m.sum_exp_golden == 0 ? next.max_golden : std::max(m.max_golden, next.max_golden);
-  m.sum_exp_diff = m.sum_exp_diff * ExpOfNegative(m.max_golden - both) +
-                   next.sum_exp_diff * ExpOfNegative(next.max_golden - both);
-  merge(max_golden, next.max_golden, m.sum_exp_golden, next.sum_exp_golden);
+  const DivergenceMeasures before = is_first ? DivergenceMeasures() : moved(m), after = moved(next);
+  m.sum_exp_target = before.sum_exp_target + after.sum_exp_target;
+  m.sum_exp_golden = before.sum_exp_golden + after.sum_exp_golden;
+  m.sum_exp_diff = before.sum_exp_diff + after.sum_exp_diff;
+  m.max_target = max_target;
   m.max_golden = max_golden;
-  merge(m.max_target, next.max_target, m.sum_exp_target, next.sum_exp_target);
   m.max_abs = std::max(m.max_abs, next.max_abs);
   m.max_relative = std::max(m.max_relative, next.max_relative);
   m.max_any_relative = std::max(m.max_any_relative, next.max_any_relative);

@@ -250,14 +250,16 @@ struct DivergenceTerms {
 
 inline DivergenceTerms DivergenceOf(float a, float b, const DivergenceParameters& parameters,
                                     DivergenceLanes& out) {
-  const float d = a - b, from_max = b - parameters.max_g, magnitude = std::abs(d), size = std::abs(b);
+  const float d = a - b, magnitude = std::abs(d), size = std::abs(b);
+  const float from_max_t = a - parameters.max_t, from_max_g = b - parameters.max_g;
+  const float apart = parameters.near ? d - (parameters.max_t - parameters.max_g) : from_max_t - from_max_g;
   const float relative = magnitude == 0 ? 0 : magnitude / size;
   const bool counts = size > 0x1p-23f;
   DivergenceTerms terms;
-  terms.exp_g = parameters.near ? WeightOfNegative(from_max) : ExpOfNegative(from_max);
-  terms.exp_t = parameters.near ? terms.exp_g * ExpOfNearZero(d - (parameters.max_t - parameters.max_g))
-                                : ExpOfNegative(a - parameters.max_t);
-  terms.exp_diff = terms.exp_g * d;
+  terms.exp_g = parameters.near ? WeightOfNegative(from_max_g) : ExpOfNegative(from_max_g);
+  terms.exp_t = parameters.near ? terms.exp_g * ExpOfNearZero(apart) : ExpOfNegative(from_max_t);
+  // Far below both maxima an infinite distance may meet a weight of nothing.
+  terms.exp_diff = terms.exp_g == 0 ? 0 : terms.exp_g * apart;
   terms.abs = counts ? magnitude : 0.0f;
   terms.relative = counts ? relative : 0.0f;
   KeepMax(relative, out.max_any_relative);

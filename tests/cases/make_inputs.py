@@ -180,3 +180,45 @@ npy("names_awkward/one.npy", [1])
 npy("names_awkward/two.npy", [2])
 npy("symlink_loop/target/w.npy", RAMP)
 npy("symlink_loop/golden/w.npy", RAMP)
+
+
+# Graph mode: a dump file with one float32 output, encoded by hand.
+def field(number, value):
+    """A number, or bytes with their length; small ones only."""
+    return bytes([number << 3, value]) if isinstance(value, int) else bytes([number << 3 | 2, len(value)]) + value
+
+
+def ge_dump(path, values):
+    data = struct.pack(f"<{len(values)}f", *values)
+    shape = field(1, bytes([len(values)]))
+    output = field(1, 1) + field(2, 2) + field(3, shape) + field(6, len(data)) + field(7, shape) + field(9, 1)
+    header = field(1, b"2.0") + field(3, output)
+    write(path, struct.pack("<Q", len(header)) + header + data)
+
+
+def graph(path, nodes):
+    text = 'name: "graph_1"\n'
+    for op, node in nodes:
+        text += f'op {{\n  name: "{op}"\n  output_desc {{\n    attr {{\n      key: "_fx_tensor_name"\n      value {{\n'
+        text += f'        s: "{node}.OUTPUT.0"\n      }}\n    }}\n  }}\n}}\n'
+    write(path, text.encode())
+
+
+for case in ("torchair_screen", "torchair_swapped"):
+    token = f"{case}/ge/worldsize1_global_rank0/20251017071200/0/model/1/0"
+    node = f"{case}/fx/worldsize1_global_rank0/graph_1/0"
+    graph(
+        f"{case}/ge/dynamo_original_graph_1_rank_0_pid_1_ts_1.txt",
+        [("Add_1", "add-aten.add"), ("Mul_2", "mul-aten.mul")],
+    )
+    ge_dump(f"{token}/Add.Add_1.1.2.1706596912161941", RAMP)
+    ge_dump(f"{token}/Mul.Mul_2.1.2.1706596912161942", [2 * x for x in RAMP])
+    ge_dump(f"{token}/Sub.Unknown_3.1.2.1706596912161943", RAMP)
+    npy(f"{node}/add-aten.add.OUTPUT.0.20251031071200000001.npy", RAMP)
+    npy(f"{node}/mul-aten.mul.OUTPUT.0.20251031071200000002.npy", RAMP)
+    npy(f"{node}/mul-aten.mul.OUTPUT.1.20251031071200000002.npy", RAMP)
+for case in ("parse_files", "shrink_files", "shrink_read_only"):
+    ge_dump(f"{case}/dump/Add.Add_1.1.2.1706596912161941", RAMP)
+    npy(f"{case}/dump/add-aten.add.OUTPUT.0.20251031071200000001.npy", RAMP)
+write("parse_files/dump/Bad.Bad_1.1.2.1706596912161942", b"12345678 not a dump")
+write("shrink_files/dump/graph.txt", b"not a dump\n")

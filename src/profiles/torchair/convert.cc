@@ -202,7 +202,7 @@ class Conversion {
   }
 
   Result<Done> WriteTensor(const std::string& name, const TensorView& view) {
-    if (options_.to == ConvertTo::kNpy) return WriteNpy(PathOf(name), view, /*wait_for_disk=*/false);
+    if (options_.to == ConvertTo::kNpy) return WriteNpyUnsynced(PathOf(name), view);
     PtWriteOptions options;
     options.wait_for_disk = false;
     return WritePt(PathOf(name), view, options);

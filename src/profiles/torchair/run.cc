@@ -232,6 +232,8 @@ class TorchairRun {
     VN_ASSIGN_OR_RETURN(ResultReports reports,
                         CreateReports(job, options.mode, tokens.matching.pairs.size()));
     VN_ASSIGN_OR_RETURN(GraphCounts counts, ComparePairs(tokens.matching, options, hooks_, reports));
+    const std::string summary = SummaryOf(job, options.mode, tokens, counts);
+    reports.SetFrontPage(summary);
     VN_ASSIGN_OR_RETURN(const std::vector<KeptRow> shown, reports.Finish());
     for (const fs::path& path : reports.paths()) {
       if (IsStandardOutput(path.string())) continue;
@@ -240,7 +242,7 @@ class TorchairRun {
     }
     VN_RETURN_IF_ERROR(WriteUnmatched(job, tokens.matching));
     Count(job, rank, tokens, counts);
-    if (!hooks_.screen.quiet) outcome_.text += ScreenText(job, options.mode, tokens, counts, shown);
+    if (!hooks_.screen.quiet) outcome_.text += TableOf(options.mode, shown) + summary;
     outcome_.ranks.push_back(std::move(counts.outcome));
     return Done{};
   }
@@ -311,8 +313,9 @@ class TorchairRun {
     outcome.num_matched_by.emplace_back(golden_is_ge_ ? "operator name" : "FX node", outcome.num_matched);
   }
 
-  std::string ScreenText(const GraphJob& job, Mode mode, const GraphTokens& tokens, const GraphCounts& counts,
-                         const std::vector<KeptRow>& shown) const;
+  static std::string SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,
+                               const GraphCounts& counts);
+  std::string TableOf(Mode mode, const std::vector<KeptRow>& shown) const;
 
   int Status() const {
     std::uint64_t num_failed = 0, num_errors = 0, num_passed = 0, num_alone = 0;
@@ -337,40 +340,40 @@ class TorchairRun {
   CompareOutcome outcome_;
 };
 
-// One line of counts, what was left out, and the first failure.
-std::string TorchairRun::ScreenText(const GraphJob& job, Mode mode, const GraphTokens& tokens,
-                                    const GraphCounts& counts, const std::vector<KeptRow>& shown) const {
+// The rows that were asked for with --top.
+std::string TorchairRun::TableOf(Mode mode, const std::vector<KeptRow>& shown) const {
   constexpr std::string_view kShown[] = {"Result", "API Name",       "my_shape",
                                          "Cosine", "MaxRelativeErr", "Err_message"};
   using enum TableColumn::Cut;
-  std::string text;
-  if (!shown.empty()) {
-    std::vector<TableColumn> columns;
-    std::vector<std::size_t> places;
-    const std::span<const Column> all = ColumnsOf(mode);
-    for (const std::string_view key : kShown) {
-      const auto row =
-          std::find_if(all.begin(), all.end(), [&](const Column& known) { return known.key == key; });
-      if (row == all.end()) continue;
-      columns.push_back({std::string(key), key == "API Name"      ? kMiddle
-                                           : key == "Err_message" ? kEnd
-                                                                  : kNever});
-      places.push_back(static_cast<std::size_t>(row - all.begin()));
-    }
-    RowBlock rows(columns.size());
-    for (const KeptRow& row : shown) {
-      for (const std::size_t place : places) rows.cells.push_back(row.kept.cells()[place]);
-      rows.colours.push_back(ColourOf(row.status));
-    }
-    text += RenderTable(columns, rows, {hooks_.screen.width, hooks_.screen.colour, {}}) + "\n";
+  if (shown.empty()) return "";
+  std::vector<TableColumn> columns;
+  std::vector<std::size_t> places;
+  const std::span<const Column> all = ColumnsOf(mode);
+  for (const std::string_view key : kShown) {
+    const auto row =
+        std::find_if(all.begin(), all.end(), [&](const Column& known) { return known.key == key; });
+    if (row == all.end()) continue;
+    columns.push_back({std::string(key), key == "API Name" ? kMiddle : key == "Err_message" ? kEnd : kNever});
+    places.push_back(static_cast<std::size_t>(row - all.begin()));
   }
+  RowBlock rows(columns.size());
+  for (const KeptRow& row : shown) {
+    for (const std::size_t place : places) rows.cells.push_back(row.kept.cells()[place]);
+    rows.colours.push_back(ColourOf(row.status));
+  }
+  return RenderTable(columns, rows, {hooks_.screen.width, hooks_.screen.colour, {}}) + "\n";
+}
+
+// One line of counts, what was left out, and the first failure.
+std::string TorchairRun::SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,
+                                   const GraphCounts& counts) {
   const RankOutcome& outcome = counts.outcome;
   std::string where;
   if (job.rank) where += fmt::format("rank {}, ", *job.rank);
   if (!job.is_only_graph) where += fmt::format("graph {}, ", job.graph.id);
   const std::uint64_t num_rows = outcome.num_passed + outcome.num_failed + outcome.num_errors;
-  text += fmt::format("{}{}: {} rows, {} pass, {} fail", where, Name(mode), num_rows, outcome.num_passed,
-                      outcome.num_failed);
+  std::string text = fmt::format("{}{}: {} rows, {} pass, {} fail", where, Name(mode), num_rows,
+                                 outcome.num_passed, outcome.num_failed);
   if (outcome.num_errors > 0) text += fmt::format(", {} could not be read", outcome.num_errors);
   std::uint64_t in_target = 0;
   for (const Unmatched& item : tokens.matching.unmatched) in_target += item.in_target;
