@@ -3,8 +3,8 @@
 
     torchair_cases.py build/vernier [name …]
 
-torchair/README.md says what a case holds. Commands run in a copy of the case, under the name msprobe. Every row that the
-reference wrote must be there, in its order and within what its single precision costs; rows of our own only where a
+torchair/README.md says what a case holds. Commands run in a copy of the case, under the name msprobe. Every row that
+the reference wrote must be there, in its order and within what its single precision costs; rows of our own only where a
 file costs a row instead of the run, a long name is found, or a pair has become comparable. Needs nothing but Python.
 """
 
@@ -99,11 +99,6 @@ class Case:
         self.check_reports(expected, out, self.about["reports"])
         self.check_unmatched(expected, out)
 
-    def reports(self, out, rank=None):
-        pattern = "_rank%s_" % rank if rank is not None else "_report_"
-        return [p for p in sorted(out.glob("msprobe_cmp_report*.csv"))
-                if pattern in p.name and not p.name.endswith("_unmatched.csv")]  # fmt: skip
-
     def rows(self, out):
         return [row for path in sorted(out.glob("msprobe_cmp_report*.csv")) if "unmatched" not in path.name
                 for row in read_rows(path)]  # fmt: skip
@@ -117,8 +112,7 @@ class Case:
     def check_reports(self, expected, out, names, root=None):
         root = root or self.root
         seed = {self.key(r, root): r for r in read_rows(expected / "seed_metrics.csv")}
-        free = self.reports(out) + [p for p in out.glob("msprobe_cmp_report_rank*.csv") if "unmatched" not in p.name]
-        free = sorted(set(free))
+        free = sorted(p for p in out.glob("msprobe_cmp_report*.csv") if not p.name.endswith("_unmatched.csv"))
         for name in names:
             want = read_rows(expected / name)
             keys = {self.key(r, root) for r in want}

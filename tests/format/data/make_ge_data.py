@@ -42,9 +42,9 @@ def main():
     head = "$Version=1.0\n$Object.Count=1\n$Object.Length=24\nformat=2\ndtype=0\ndims=2,3\n$Object.data=0,24\n$End=1\n"
     (HERE / "atb.bin").write_bytes(head.encode() + count.tobytes())
     (CORPUS / "atb_bin" / "float32").write_bytes(head.encode() + count.tobytes())
-    graph = ge.graph_text([("Add_2", ["a: b:0", "arg1_1:0", "x:-1"], ["add-aten.add.Tensor.OUTPUT.0"]),
-                           ("Relu_3", ["Add_2:0"], [])],
-                          'attr {\n  key: "_executor {"\n  value {\n    s: "a \\"quoted\\" \\303\\251"\n  }\n}\n')  # fmt: skip
+    attribute = 'attr {\n  key: "_executor {"\n  value {\n    s: "a \\"quoted\\" \\303\\251"\n  }\n}\n'
+    add = ("Add_2", ["a: b:0", "arg1_1:0", "x:-1"], ["add-aten.add.Tensor.OUTPUT.0"])
+    graph = ge.graph_text([add, ("Relu_3", ["Add_2:0"], [])], attribute)
     (CORPUS / "graph_text" / "graph").write_text(graph)
 
 
