@@ -219,7 +219,7 @@ class Shrinker {
     std::unordered_map<std::string, Seen> seen;
     std::vector<Item> ready;
     const Clock::time_point now = Clock::now();
-    const Tree tree(options_.folder);
+    const Tree tree(options_.folder, Links::kPassOver);
     for (const Folder& folder : tree.folders()) {
       for (const std::string& name : folder.files) {
         if (!IsCandidate(folder.path, name)) continue;

@@ -26,15 +26,23 @@ std::string_view ParentOf(std::string_view path) {
   return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
 }
 
-Folder ReadFolder(const std::string& path) {
+// `visited`: where links have led to already.
+Folder ReadFolder(const std::string& path, Links links, std::set<std::string>& visited) {
   Folder folder;
   folder.path = path;
   std::error_code problem;
   fs::directory_iterator entry(path, problem);
   for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
     std::error_code ignored;
-    const bool is_folder = entry->is_directory(ignored) && !entry->is_symlink(ignored);
-    (is_folder ? folder.folders : folder.files).push_back(entry->path().filename().string());
+    const std::string name = entry->path().filename().string();
+    if (!entry->is_directory(ignored)) {
+      folder.files.push_back(name);
+    } else if (!entry->is_symlink(ignored)) {
+      folder.folders.push_back(name);
+    } else if (links == Links::kFollow &&
+               visited.insert(fs::canonical(entry->path(), ignored).string()).second) {
+      folder.folders.push_back(name);
+    }
   }
   std::sort(folder.folders.begin(), folder.folders.end());
   std::sort(folder.files.begin(), folder.files.end());
@@ -140,13 +148,14 @@ std::optional<std::uint64_t> NumberOf(std::string_view text) {
   return number;
 }
 
-Tree::Tree(const fs::path& root) {
+Tree::Tree(const fs::path& root, Links links) {
   std::error_code problem;
   const fs::path whole = fs::canonical(root, problem);
   root_ = problem ? root.string() : whole.string();
+  std::set<std::string> visited = {root_};
   std::vector<std::string> waiting = {root_};
   while (!waiting.empty()) {
-    Folder folder = ReadFolder(waiting.back());
+    Folder folder = ReadFolder(waiting.back(), links, visited);
     waiting.pop_back();
     for (const std::string& name : folder.folders) waiting.push_back(folder.path + "/" + name);
     folders_.push_back(std::move(folder));
@@ -198,12 +207,10 @@ std::vector<GraphFile> GraphFiles(const Tree& tree, std::optional<std::uint64_t>
 }
 
 bool HoldsGraph(const std::string& path) {
-  constexpr int kDeepest = 1;
   std::error_code problem;
-  fs::recursive_directory_iterator entry(path, fs::directory_options::skip_permission_denied, problem);
-  for (; !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem)) {
+  fs::directory_iterator entry(path, problem);
+  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
     if (IsGraphName(entry->path().filename().string())) return true;
-    if (entry.depth() >= kDeepest) entry.disable_recursion_pending();
   }
   return false;
 }

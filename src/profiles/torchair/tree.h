@@ -15,16 +15,19 @@ namespace vernier::torchair {
 
 using Warn = std::function<void(const std::string& line)>;
 
-// One folder and what is in it, sorted. Links to folders are not followed.
+// One folder and what is in it, sorted.
 struct Folder {
   std::string path;
   std::vector<std::string> folders, files;  // names
 };
 
-// All folders at and below a root, sorted by path, read once.
+enum class Links : std::uint8_t { kFollow, kPassOver };  // to folders
+
+// All folders at and below a root, sorted by path, read once. A folder that several links lead to is read
+// once as well.
 class Tree {
  public:
-  explicit Tree(const std::filesystem::path& root);
+  explicit Tree(const std::filesystem::path& root, Links links = Links::kFollow);
 
   const std::string& root() const { return root_; }
   const std::vector<Folder>& folders() const { return folders_; }
@@ -50,7 +53,7 @@ struct GraphFile {
 };
 // The texts of the original graphs, by id. `rank`: only those of that rank.
 std::vector<GraphFile> GraphFiles(const Tree& tree, std::optional<std::uint64_t> rank);
-// Whether a path is a folder with such a text close to its top; cheap.
+// Whether a path is a folder with such a text in it; cheap.
 bool HoldsGraph(const std::string& path);
 
 struct TokenFiles {

@@ -96,6 +96,15 @@ TEST_F(TreeTest, OrdersGraphsByTheirNumberAndMergesEqualTokens) {
   EXPECT_EQ(groups[1].id, 10u);
 }
 
+TEST_F(TreeTest, FollowsLinksButNotInACircle) {
+  Touch("real/0/a.npy");
+  std::filesystem::create_directory_symlink(folder_.path() / "real", folder_.path() / "link");
+  std::filesystem::create_directory_symlink(folder_.path(), folder_.path() / "real" / "circle");
+  EXPECT_NE(Read().Find(Read().root() + "/link/0"), nullptr);
+  EXPECT_LE(Read().folders().size(), 5u);
+  EXPECT_EQ(Tree(folder_.path(), Links::kPassOver).Find(Read().root() + "/link"), nullptr);
+}
+
 TEST_F(TreeTest, KeepsTheLargerOfTwoFilesAndReadsLongNames) {
   TokenFiles files;
   files.files = {Touch("Add.Add_2.1.1.10", "x"),
