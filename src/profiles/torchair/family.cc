@@ -63,7 +63,8 @@ Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& h
     return Error{ErrorCode::kBadArgument, "--rtol, --atol, --check-dtype, --rules",
                  "dumps of graph mode are judged by Cosine >= 0.99 and MaxRelativeErr < 0.01"};
   }
-  if (request.match != MatchMode::kExact || !request.renames.empty() || !request.mapping.empty()) {
+  if (request.match.value_or(MatchMode::kExact) != MatchMode::kExact || !request.renames.empty() ||
+      !request.mapping.empty()) {
     return Error{ErrorCode::kBadArgument, "--match, --rename, --mapping",
                  "dumps of graph mode are matched by their graph"};
   }
