@@ -11,8 +11,8 @@
 #include "measure/stored-inl.h"  // first: the others load with it
 #include "measure/summary-inl.h"
 
-#include "measure/precheck-inl.h"
 #include "measure/divergence-inl.h"  // behind what it loads with
+#include "measure/precheck-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
