@@ -23,9 +23,9 @@ def folder(tmp_path):
 
 
 def test_an_unknown_command_of_msprobe_is_no_success():
-    done = run("parse", name="msprobe")
+    done = run("graph_visualize", name="msprobe")
     assert done.returncode == 2
-    assert "unknown command 'parse'" in done.stderr
+    assert "unknown command 'graph_visualize'" in done.stderr
     assert run(name="msprobe").returncode == 0
 
 
