@@ -76,6 +76,12 @@ HWY_INLINE hn::Vec<D> HalvesToFloat(D d, hn::Vec<hn::Rebind<std::uint16_t, D>> h
 #endif
 }
 
+// Of halves, which may lie at any address: their member may not be named there.
+template <class T>
+const std::uint16_t* BitsOf(const T* from) {
+  return reinterpret_cast<const std::uint16_t*>(from);
+}
+
 // Stored elements in registers of D, widened where they are narrower.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> LoadAs(D d, const T* from) {
@@ -85,10 +91,10 @@ HWY_INLINE hn::Vec<D> LoadAs(D d, const T* from) {
   } else if constexpr (kIsHalf && sizeof(hn::TFromD<D>) > sizeof(float)) {
     return hn::PromoteTo(d, LoadAs(hn::Rebind<float, D>(), from));
   } else if constexpr (std::is_same_v<T, Float16>) {
-    return HalvesToFloat(d, LoadAs(hn::Rebind<std::uint16_t, D>(), &from->bits));
+    return HalvesToFloat(d, LoadAs(hn::Rebind<std::uint16_t, D>(), BitsOf(from)));
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     const hn::RebindToUnsigned<D> du;
-    return hn::BitCast(d, hn::ShiftLeft<16>(LoadAs(du, &from->bits)));
+    return hn::BitCast(d, hn::ShiftLeft<16>(LoadAs(du, BitsOf(from))));
   } else {
     return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), from));
   }
