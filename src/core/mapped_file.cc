@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "core/atomic_file.h"
+#include "core/descriptor.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; older kernels answer EINVAL and fault page by page
@@ -83,20 +84,6 @@ int TakeFaultSlot(const std::byte* data, std::size_t size_bytes) {
   }
   return -1;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Result<std::vector<std::byte>> ReadWhole(int fd, std::size_t size_bytes, const std::string& path) {
   std::vector<std::byte> bytes(size_bytes);

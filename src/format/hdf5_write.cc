@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <libdeflate.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>

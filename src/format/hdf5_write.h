@@ -57,8 +57,6 @@ class Hdf5Writer {
   // place, and must be an integer. Names that are no dataset are passed over.
   Result<Done> Arrange(std::span<const std::string> names, std::string_view number);
 
-  std::uint64_t num_bytes() const { return end_; }  // of the file
-
  private:
   // A part of a group's object header that is written in one piece.
   struct Block {

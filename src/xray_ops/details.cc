@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/atomic_file.h"
+#include "core/descriptor.h"
 #include "core/text.h"
 #include "format/csv.h"
 #include "vernier/report.h"
@@ -62,21 +63,6 @@ std::string LineOf(const DetailRow& row, int num_orders) {
   line.back() = '\n';
   return line;
 }
-
-// An open file that closes itself, and with that gives up its lock.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 bool WriteWhole(int fd, std::string_view text) {
   while (!text.empty()) {

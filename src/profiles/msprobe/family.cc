@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "core/text.h"
+#include "profiles/family_options.h"
 #include "profiles/msprobe/columns.h"
 #include "profiles/msprobe/run.h"
 #include "profiles/msprobe/tree.h"
@@ -15,13 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kGenerations[] = {"classic", "current"};  // in the order of Generation
-constexpr std::string_view kBools[] = {"false", "true"};
-
-Result<bool> BoolOf(const std::string& name, const std::string& text) {
-  VN_ASSIGN_OR_RETURN(const std::size_t choice, Choose(name, text, kBools));
-  return choice == 1;
-}
-
 template <bool Settings::*kMember>
 Result<Done> TakeBool(const std::string& name, const std::string& text, Settings& settings) {
   VN_ASSIGN_OR_RETURN(settings.*kMember, BoolOf(name, text));
@@ -50,12 +44,8 @@ Result<Done> TakeFolder(const std::string&, const std::string& text, Settings& s
   return Done{};
 }
 
-struct OptionRow {
-  FamilyOption option;
-  Result<Done> (*take)(const std::string& name, const std::string& text, Settings& settings);
-};
 // clang-format off
-constexpr OptionRow kOptions[] = {
+constexpr OptionRow<Settings> kOptions[] = {
     {{"generation",       "current or classic: which of msprobe's two reports is written"},    TakeGeneration},
     {{"output_folder",    "folder for the results, whatever its name"},                        TakeFolder},
     {{"stack_path",       "stack.json to show (classic)"},                                     TakeStackPath},
@@ -91,11 +81,7 @@ Result<Done> TakeOutputs(const CompareRequest& request, Settings& settings) {
 bool Recognises(const std::string& path) { return HoldsRecordings(path); }
 
 std::span<const FamilyOption> Options() {
-  static const std::vector<FamilyOption> options = [] {
-    std::vector<FamilyOption> all;
-    for (const OptionRow& row : kOptions) all.push_back(row.option);
-    return all;
-  }();
+  static const std::vector<FamilyOption> options = OptionsOf(kOptions);
   return options;
 }
 
@@ -114,15 +100,7 @@ std::vector<FamilyColumn> ColumnsHelp() {
 Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& hooks) {
   Settings settings;
   settings.generation = Generation::kCurrent;
-  for (const auto& [name, text] : request.options) {
-    const auto* row =
-        std::find_if(std::begin(kOptions), std::end(kOptions),
-                     [&wanted = name](const OptionRow& known) { return known.option.name == wanted; });
-    if (row == std::end(kOptions)) {
-      return Error{ErrorCode::kBadArgument, name, "not an option for recordings"};
-    }
-    VN_RETURN_IF_ERROR(row->take(name, text, settings));
-  }
+  VN_RETURN_IF_ERROR(TakeFamilyOptions(request.options, kOptions, "recordings", settings));
   if (request.rtol >= 0 || request.atol >= 0 || request.check_dtype) {
     return Error{ErrorCode::kBadArgument, "--rtol, --atol, --check-dtype",
                  "recordings are judged by the thresholds of --rules"};

@@ -5,6 +5,7 @@
 
 #include "core/paths.h"
 #include "core/text.h"
+#include "profiles/family_options.h"
 #include "profiles/output_files.h"
 #include "profiles/torchair/columns.h"
 #include "profiles/torchair/run.h"
@@ -13,12 +14,9 @@
 namespace vernier::torchair {
 namespace {
 
-constexpr std::string_view kBools[] = {"false", "true"};
-
 template <bool Settings::*kMember>
 Result<Done> TakeBool(const std::string& name, const std::string& text, Settings& settings) {
-  VN_ASSIGN_OR_RETURN(const std::size_t choice, Choose(name, text, kBools));
-  settings.*kMember = choice == 1;
+  VN_ASSIGN_OR_RETURN(settings.*kMember, BoolOf(name, text));
   return Done{};
 }
 
@@ -33,12 +31,8 @@ Result<Done> TakeFolder(const std::string&, const std::string& text, Settings& s
   return Done{};
 }
 
-struct OptionRow {
-  FamilyOption option;
-  Result<Done> (*take)(const std::string& name, const std::string& text, Settings& settings);
-};
 // clang-format off
-constexpr OptionRow kOptions[] = {
+constexpr OptionRow<Settings> kOptions[] = {
     {{"rank",          "compare only this rank"},                                           TakeRank},
     {{"md5",           "true: compare checksums of two GE dumps instead of values"},        TakeBool<&Settings::digests>},
     {{"highlight",     "true: mark rows in colour (xlsx)"},                                 TakeBool<&Settings::highlight>},
@@ -51,14 +45,7 @@ Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& h
   Settings settings;
   settings.target = request.target;
   settings.golden = request.golden;
-  for (const auto& [name, text] : request.options) {
-    const auto* row =
-        std::find_if(std::begin(kOptions), std::end(kOptions),
-                     [&wanted = name](const OptionRow& known) { return known.option.name == wanted; });
-    if (row == std::end(kOptions))
-      return Error{ErrorCode::kBadArgument, name, "not an option for dumps of graph mode"};
-    VN_RETURN_IF_ERROR(row->take(name, text, settings));
-  }
+  VN_RETURN_IF_ERROR(TakeFamilyOptions(request.options, kOptions, "dumps of graph mode", settings));
   if (request.rtol >= 0 || request.atol >= 0 || request.check_dtype || !request.rules.empty()) {
     return Error{ErrorCode::kBadArgument, "--rtol, --atol, --check-dtype, --rules",
                  "dumps of graph mode are judged by Cosine >= 0.99 and MaxRelativeErr < 0.01"};
@@ -97,11 +84,7 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
 }
 
 std::span<const FamilyOption> Options() {
-  static const std::vector<FamilyOption> options = [] {
-    std::vector<FamilyOption> all;
-    for (const OptionRow& row : kOptions) all.push_back(row.option);
-    return all;
-  }();
+  static const std::vector<FamilyOption> options = OptionsOf(kOptions);
   return options;
 }
 

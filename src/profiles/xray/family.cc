@@ -6,31 +6,26 @@
 #include <filesystem>
 
 #include "core/text.h"
+#include "profiles/family_options.h"
 #include "profiles/output_files.h"
 #include "profiles/xray/xray.h"
 
 namespace vernier::xray {
 namespace {
 
-constexpr FamilyOption kOptions[] = {
-    {"max_err", "largest |target - golden| that is no Fail; default 0.01"},
-    {"gt", "GtNum counts elements with |target - golden| above this; default 0"},
-};
-
-Result<Limits> LimitsOf(const CompareRequest& request) {
-  Limits limits;
-  for (const auto& [name, text] : request.options) {
-    double* const into = name == "max_err" ? &limits.max_error : name == "gt" ? &limits.above : nullptr;
-    if (into == nullptr)
-      return Error{ErrorCode::kBadArgument, name,
-                   "not an option for HDF5 recordings; there are max_err and gt"};
-    const char* const end = text.data() + text.size();
-    const auto [stop, problem] = std::from_chars(text.data(), end, *into);
-    if (problem != std::errc() || stop != end || !(*into >= 0))
-      return Error{ErrorCode::kBadArgument, name + " " + text, "expected a number ≥ 0"};
-  }
-  return limits;
+template <double Limits::*kMember>
+Result<Done> TakeLimit(const std::string& name, const std::string& text, Limits& limits) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, limits.*kMember);
+  if (problem != std::errc() || stop != end || !(limits.*kMember >= 0))
+    return Error{ErrorCode::kBadArgument, name + " " + text, "expected a number ≥ 0"};
+  return Done{};
 }
+
+constexpr OptionRow<Limits> kOptions[] = {
+    {{"max_err", "largest |target - golden| that is no Fail; default 0.01"}, TakeLimit<&Limits::max_error>},
+    {{"gt", "GtNum counts elements with |target - golden| above this; default 0"}, TakeLimit<&Limits::above>},
+};
 
 // A few rows are shown in order, as the guide does; of many only those to look at.
 constexpr std::size_t kShownRows = 100;
@@ -155,10 +150,14 @@ std::vector<FamilyColumn> ColumnsHelp() {
   return columns;
 }
 
-std::span<const FamilyOption> Options() { return kOptions; }
+std::span<const FamilyOption> Options() {
+  static const std::vector<FamilyOption> options = OptionsOf(kOptions);
+  return options;
+}
 
 Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks& hooks) {
-  VN_ASSIGN_OR_RETURN(const Limits limits, LimitsOf(request));
+  Limits limits;
+  VN_RETURN_IF_ERROR(TakeFamilyOptions(request.options, kOptions, "HDF5 recordings", limits));
   VN_ASSIGN_OR_RETURN(const Recording target, Recording::Open(request.target, request.num_threads));
   VN_ASSIGN_OR_RETURN(const Recording golden, Recording::Open(request.golden, request.num_threads));
   VN_ASSIGN_OR_RETURN(const KeyPairing pairing, MatchKeys(target, golden, request.match));

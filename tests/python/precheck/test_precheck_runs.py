@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,38 +41,7 @@ RECORD = """
     debugger.stop()
     debugger.step()
 """
-# Kernels below the API, wrong for float32 only: the bench computes in float64.
-FAULTS = """
-    import torch
-
-    library = torch.library.Library("aten", "IMPL")
-
-    def layer_norm(x, shape, weight, bias, eps):
-        axes = list(range(x.dim() - len(shape), x.dim()))
-        eps = 0.1 if x.dtype is torch.float32 else eps
-        mean = x.mean(axes, keepdim=True)
-        rstd = 1 / ((x - mean).pow(2).mean(axes, keepdim=True) + eps).sqrt()
-        return (x - mean) * rstd * weight + bias, mean, rstd
-
-    def softmax(x, dim, half_to_float):
-        e = (x - x.amax(dim, keepdim=True)).exp()
-        if x.dtype is not torch.float32:
-            return e / e.sum(dim, keepdim=True)
-        total = torch.zeros_like(e.narrow(dim, 0, 1)).bfloat16()
-        for part in e.bfloat16().split(1, dim):
-            total = (total + part).bfloat16()
-        return (e.bfloat16() / total).float()
-
-    def bmm(a, b):
-        product = (a.unsqueeze(-1) * b.unsqueeze(-3)).sum(-2)
-        if product.dtype is torch.float32:
-            product[0, :2, :2] += 0.5
-        return product
-
-    library.impl("native_layer_norm", layer_norm, "CPU")
-    library.impl("_softmax", softmax, "CPU")
-    library.impl("bmm", bmm, "CPU")
-"""
+FAULTS = Path(__file__).parents[3] / "examples" / "07_precheck" / "faults" / "sitecustomize.py"
 
 
 def record(folder, task, level="L1"):
@@ -98,7 +68,7 @@ def test_a_healthy_model_passes_everywhere(task, dumps, command):
 
 def test_three_planted_faults_are_named_and_nothing_else(dumps, command, tmp_path):
     (tmp_path / "faults").mkdir()
-    (tmp_path / "faults" / "sitecustomize.py").write_text(textwrap.dedent(FAULTS))
+    (tmp_path / "faults" / "sitecustomize.py").write_text(FAULTS.read_text())
     path = os.pathsep.join([str(tmp_path / "faults"), os.environ.get("PYTHONPATH", "")])
     run = command("acc_check", "-api_info", dumps["tensor"], "-d", "cpu", env={"PYTHONPATH": path})
     assert run.code == 1, run.out

@@ -228,7 +228,7 @@ def test_files_of_others(tmp_path):
         (("g.h5", "g.h5", "r.txt"), "csv"),
         (("g.h5", "g.h5", "r.csv", "--match", "fuzzy"), "exact or position"),
         (("g.h5", "g.h5", "r.csv", "--max-err", "much"), "a number"),
-        (("g.h5", "g.h5", "r.csv", "--option", "speed=9"), "max_err and gt"),
+        (("g.h5", "g.h5", "r.csv", "--option", "speed=9"), "not an option for HDF5 recordings"),
     ],
 )
 def test_mistakes_are_explained(tmp_path, monkeypatch, words, says):

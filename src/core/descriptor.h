@@ -1,0 +1,22 @@
+// An open file that closes itself, and with that gives up its lock.
+#pragma once
+
+#include <unistd.h>
+
+namespace vernier {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace vernier
