@@ -22,9 +22,8 @@ from pathlib import Path
 import graph_dumps
 import msprobe_dumps
 import numpy as np
+import precheck_bench
 import xray_bench
-
-import precheck as precheck_data
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -267,7 +266,9 @@ def precheck(folder, small):
     python, words = sys.executable, lambda *more: [python, "-m", "vernier", *more, "-q", "-o", folder / "out"]
 
     def inside(name, where=folder):
-        done = subprocess.run([python, ROOT / "bench" / "precheck.py", name, where], capture_output=True, text=True)
+        done = subprocess.run(
+            [python, ROOT / "bench" / "precheck_bench.py", name, where], capture_output=True, text=True
+        )
         return json.loads(done.stdout)
 
     calls = inside("small")
@@ -282,7 +283,7 @@ def precheck(folder, small):
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     importing, _ = timed(python, "-c", "import torch")
-    one_call = words("acc_check", "-api_info", precheck_data.write_dump(folder / "1.json", 1, [2]), "-d", "cpu")
+    one_call = words("acc_check", "-api_info", precheck_bench.write_dump(folder / "1.json", 1, [2]), "-d", "cpu")
     one, _ = timed(*one_call)
     yield (
         "pre-check, start and one API",
@@ -291,7 +292,7 @@ def precheck(folder, small):
         "≤ 0.3 s more",
     )
     size = 1 << (18 if small else 22)
-    big = precheck_data.write_dump(folder / "4.json", 4, [size])
+    big = precheck_bench.write_dump(folder / "4.json", 4, [size])
     four = cpu_seconds(*words("acc_check", "-api_info", big, "-d", "cpu")) - cpu_seconds(*one_call)
     peer = f"{6.7 / four:.1f} × the reference (6.7 s in an earlier run)" if not small else ""
     yield f"pre-check, four APIs of {size >> 10} Ki elements", f"{four:.2f} s of CPU", peer, "≥ 8 ×"
@@ -304,11 +305,11 @@ def precheck(folder, small):
     ratio = f"{rate / reading:.2f} of plain reading ({reading:.2f} GB/s)"
     yield "pre-check, judging a float32/float64 pair", f"{rate:.2f} GB/s", ratio, "≥ 0.45"
     rows = 20_000 if small else 200_000
-    table = precheck_data.write_details(folder / "details.csv", rows)
+    table = precheck_bench.write_details(folder / "details.csv", rows)
     seconds, _ = timed(VERNIER, "api_precision_compare", "-npu", table, "-gpu", table, "-q", "-o", folder / "out")
     each = f"{seconds / rows * 1e6:.1f} µs a row; the reference takes 1300 to 1600"
     yield f"api_precision_compare, {rows} rows", f"{seconds:.2f} s", each, "< 2 s"
-    size = ["--size", "128", "--layers", "2"] if small else ["--size", "512", "--layers", "8"]
+    size = ["--size", "128", "--layers", "2"] if small else ["--size", "512", "--layers", "12"]
     recorded = folder / "step"
     subprocess.run([python, ROOT / "bench" / "precheck_step.py", recorded, *size], check=True, capture_output=True)
     whole = inside("step", recorded)
@@ -316,7 +317,7 @@ def precheck(folder, small):
     what = f"pre-check, a transformer's step of {whole['calls']} APIs, real data"
     yield what, f"{whole['seconds']:.1f} s", f"{share:.0%} outside torch's kernels", "< 15 %"
     count = 400 if small else 4000
-    many = precheck_data.write_dump(folder / "many.json", count, [64, 64])
+    many = precheck_bench.write_dump(folder / "many.json", count, [64, 64])
     rates = []
     for workers in (1, os.cpu_count()):
         run = words("multi_acc_check", "-api_info", many, "-d", "cpu", "-n", workers)

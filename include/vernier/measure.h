@@ -24,29 +24,29 @@ inline constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
 
 // What the caller wants measured of a pair. What is not asked for costs nothing.
 enum class Group : std::uint32_t {
-  kDiff = 1 << 0,        // dot, squares, differences, worst element, special values; always on
-  kStats = 1 << 1,       // extremes and sums of both sides
-  kRelative = 1 << 2,    // relative errors as MeasureOptions::relative defines them
-  kClose = 1 << 3,       // elements within rtol/atol
-  kUlp = 1 << 4,         // largest distance in units in the last place; both sides of one float type
-  kThresholds = 1 << 5,  // elements with |d| above MeasureOptions::thresholds
-  kPrecheck = 1 << 6,    // the pre-check standards' small, normal and special values
-  kErrors = 1 << 8,      // the smallest |d|, and elements with |d| above MeasureOptions::error_above
-  kDetails = 1 << 7,     // what few want of the groups above: sums of d and |d|, order, shares, mean ULP
-  kDivergence = 1 << 8,  // DivergenceMeasures; needs kStats and as_float32
+  kDiff,        // dot, squares, differences, worst element, special values; always on
+  kStats,       // extremes and sums of both sides
+  kRelative,    // relative errors as MeasureOptions::relative defines them
+  kClose,       // elements within rtol/atol
+  kUlp,         // largest distance in units in the last place; both sides of one float type
+  kThresholds,  // elements with |d| above MeasureOptions::thresholds
+  kPrecheck,    // the pre-check standards' small, normal and special values
+  kDetails,     // what few want of the groups above: sums of d and |d|, order, shares, mean ULP
+  kErrors,      // the smallest |d|, and elements with |d| above MeasureOptions::error_above
+  kDivergence,  // DivergenceMeasures; needs kStats and as_float32
 };
 class Groups {
  public:
   constexpr Groups() = default;
-  constexpr Groups(Group group)
-      : bits_(static_cast<std::uint32_t>(group)) {}  // NOLINT(google-explicit-constructor)
-  constexpr bool Has(Group group) const { return (bits_ & static_cast<std::uint32_t>(group)) != 0; }
+  constexpr Groups(Group group) : bits_(BitOf(group)) {}  // NOLINT(google-explicit-constructor)
+  constexpr bool Has(Group group) const { return (bits_ & BitOf(group)) != 0; }
   friend constexpr Groups operator|(Groups a, Groups b) {
     a.bits_ |= b.bits_;
     return a;
   }
 
  private:
+  static constexpr std::uint32_t BitOf(Group group) { return 1u << static_cast<std::uint32_t>(group); }
   std::uint32_t bits_ = 0;
 };
 constexpr Groups operator|(Group a, Group b) { return Groups(a) | Groups(b); }
@@ -210,6 +210,7 @@ struct StatsOptions {
   bool crc32 = false;
   int num_threads = 0;
   bool real_part_only = false, as_float32 = false;  // as in MeasureOptions; crc32 is of the stored bytes
+  bool zeros = true;                                // TensorStats::num_zero and num_denormal
 };
 
 // Fails when the shapes differ in their number of elements, or when a file changed while it was read.

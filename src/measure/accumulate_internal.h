@@ -50,15 +50,18 @@ template <class W>
 void ZeroSpecials(const W* t, const W* g, std::size_t n, std::uint64_t first, SpecialBlock<W>& block,
                   PairMeasures& measures);
 
-// `centered` also measures what the standard deviation needs; `min_normal` > 0 also counts zeros and
-// denormals.
+struct StatsParts {
+  bool centered = false;  // what the standard deviation needs
+  bool zeros = false;     // and numbers below `min_normal`
+  double min_normal = 0;
+};
 template <class W>
-void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered,
-                   double min_normal, TensorStats& stats);
+void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, const StatsParts& parts,
+                   TensorStats& stats);
 // The statistics of a block in which every number is finite.
 TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum, const Lanes& sum_sq);
 TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
-                               std::uint64_t count);
+                               std::uint64_t count, bool zeros);
 void Merge(TensorStats& stats, const TensorStats& next);
 
 // The pre-check standards' measures of a block; values are not replaced where they are special.

@@ -129,6 +129,7 @@ class StatsTask {
   StatsTask(TensorView view, const StatsOptions& options)
       : view_(std::move(view)),
         crc32_(options.crc32),
+        zeros_(options.zeros),
         reader_(internal::MakeReader(view_, {options.real_part_only, options.as_float32, false})),
         chunks_(NumChunks(reader_.num_numbers)) {}
 
@@ -138,7 +139,7 @@ class StatsTask {
     const std::uint64_t first = k * kChunkNumbers;
     const std::uint64_t count = std::min(kChunkNumbers, reader_.num_numbers - first);
     const std::span<const std::byte> bytes = FetchChunk(view_, reader_, first, count);
-    chunks_[k] = MeasureTensorChunk(reader_, ActiveKernels(), first, count);
+    chunks_[k] = MeasureTensorChunk(reader_, ActiveKernels(), first, count, zeros_);
     if (crc32_) chunks_[k].crc32 = view_.source == nullptr ? Crc32(bytes) : CollectedCrc32(first, count);
     read_.Finished(k, {{&view_, &reader_}});
     return bytes.size();
@@ -176,7 +177,7 @@ class StatsTask {
   }
 
   TensorView view_;
-  bool crc32_;
+  bool crc32_, zeros_;
   Reader reader_;
   std::vector<TensorStats> chunks_;
   ReadRuns read_{chunks_.size()};

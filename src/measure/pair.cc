@@ -237,8 +237,8 @@ class ChunkMeasurer {
       if (groups_.Has(Group::kStats)) AddStats(lanes, n);
     } else {
       if (groups_.Has(Group::kStats)) {
-        AddStatsBlock(t, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.target);
-        AddStatsBlock(g, n, typed_, /*centered=*/false, /*min_normal=*/0, measures_.golden);
+        AddStatsBlock(t, n, typed_, StatsParts{}, measures_.target);
+        AddStatsBlock(g, n, typed_, StatsParts{}, measures_.golden);
       }
       ZeroSpecials(t, g, n, first, Scratch(), measures_);
       t = Scratch().target;

@@ -15,6 +15,17 @@ struct FiniteBlock {
   std::size_t n = 0;
 };
 
+// Sum of (x - mean)^2. Where the mean is small beside the spread nothing cancels in the difference of the
+// sums, and the block need not be read again.
+template <class W>
+double CenteredSum(const W* x, std::size_t n, double sum, double sum_sq, const TypedKernels<W>& kernels) {
+  const double mean = sum / static_cast<double>(n), of_mean = sum * mean;
+  if (of_mean <= sum_sq / 8) return sum_sq - of_mean;
+  Lanes centered;
+  kernels.centered(x, n, mean, centered);
+  return centered.Sum();
+}
+
 // Keeps what is finite, in order, and counts the rest. Without branches: masks full of -inf are everyday
 // data.
 template <class W>
@@ -36,30 +47,29 @@ void Compact(const W* x, std::size_t n, FiniteBlock<W>& block, TensorStats& stat
 
 template <class W>
 TensorStats FiniteBlockStats(const W* x, std::size_t n, const StatsLanes& lanes,
-                             const TypedKernels<W>& kernels, bool centered, double min_normal) {
+                             const TypedKernels<W>& kernels, const StatsParts& parts) {
   TensorStats block = FiniteStats(n, lanes.min, lanes.max, lanes.sum, lanes.sum_sq);
-  if (centered) {
-    Lanes sum_sq;
-    kernels.centered(x, n, block.finite_sum / static_cast<double>(n), sum_sq);
-    block.centered_sum_sq = sum_sq.Sum();
+  if (parts.centered) {
+    block.centered_sum_sq = CenteredSum(x, n, block.finite_sum, block.finite_sum_sq, kernels);
+  }
+  if (parts.zeros) {
     ZeroCounts counts;
-    kernels.zeros(x, n, min_normal, counts);
+    kernels.zeros(x, n, parts.min_normal, counts);
     block.num_zero = counts.zero;
-    block.num_denormal = min_normal > 0 ? counts.denormal : 0;
+    block.num_denormal = parts.min_normal > 0 ? counts.denormal : 0;
   }
   return block;
 }
 
 template <class W>
 TensorStats MeasureChunk(const Reader& reader, const Kernels& kernels, const TypedKernels<W>& typed,
-                         std::uint64_t first, std::uint64_t count) {
+                         std::uint64_t first, std::uint64_t count, bool zeros) {
   TensorStats stats;
   alignas(64) W buffer[kBlockElements];
-  const double min_normal = MinNormal(reader.number);
+  const StatsParts parts{.centered = true, .zeros = zeros, .min_normal = MinNormal(reader.number)};
   for (std::uint64_t done = 0; done < count; done += kBlockElements) {
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, count - done));
-    AddStatsBlock(ReadBlock(reader, first + done, n, kernels, buffer), n, typed, /*centered=*/true,
-                  min_normal, stats);
+    AddStatsBlock(ReadBlock(reader, first + done, n, kernels, buffer), n, typed, parts, stats);
   }
   return stats;
 }
@@ -67,12 +77,12 @@ TensorStats MeasureChunk(const Reader& reader, const Kernels& kernels, const Typ
 }  // namespace
 
 template <class W>
-void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bool centered,
-                   double min_normal, TensorStats& stats) {
+void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, const StatsParts& parts,
+                   TensorStats& stats) {
   StatsLanes lanes;
   kernels.stats(x, n, lanes);
   if (std::isfinite(lanes.sum_sq.Sum())) {
-    return Merge(stats, FiniteBlockStats(x, n, lanes, kernels, centered, min_normal));
+    return Merge(stats, FiniteBlockStats(x, n, lanes, kernels, parts));
   }
   FiniteBlock<W> finite;
   TensorStats block;
@@ -81,13 +91,13 @@ void AddStatsBlock(const W* x, std::size_t n, const TypedKernels<W>& kernels, bo
   if (finite.n > 0) {
     lanes = StatsLanes{};
     kernels.stats(finite.values, finite.n, lanes);
-    Merge(block, FiniteBlockStats(finite.values, finite.n, lanes, kernels, centered, min_normal));
+    Merge(block, FiniteBlockStats(finite.values, finite.n, lanes, kernels, parts));
   }
   Merge(stats, block);
 }
-template void AddStatsBlock(const float*, std::size_t, const TypedKernels<float>&, bool, double,
+template void AddStatsBlock(const float*, std::size_t, const TypedKernels<float>&, const StatsParts&,
                             TensorStats&);
-template void AddStatsBlock(const double*, std::size_t, const TypedKernels<double>&, bool, double,
+template void AddStatsBlock(const double*, std::size_t, const TypedKernels<double>&, const StatsParts&,
                             TensorStats&);
 
 TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum, const Lanes& sum_sq) {
@@ -101,9 +111,9 @@ TensorStats FiniteStats(std::size_t n, double min, double max, const Lanes& sum,
 }
 
 TensorStats MeasureTensorChunk(const Reader& reader, const Kernels& kernels, std::uint64_t first,
-                               std::uint64_t count) {
-  return FitsFloat(reader) ? MeasureChunk<float>(reader, kernels, kernels.f32, first, count)
-                           : MeasureChunk<double>(reader, kernels, kernels.f64, first, count);
+                               std::uint64_t count, bool zeros) {
+  return FitsFloat(reader) ? MeasureChunk<float>(reader, kernels, kernels.f32, first, count, zeros)
+                           : MeasureChunk<double>(reader, kernels, kernels.f64, first, count, zeros);
 }
 
 void Merge(TensorStats& stats, const TensorStats& next) {

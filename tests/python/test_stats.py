@@ -50,6 +50,13 @@ def assert_stats(measured, values):
             assert got == pytest.approx(want, rel=1e-9, abs=absolute, nan_ok=True), key
 
 
+@pytest.mark.parametrize("mean", [0, 0.3, 0.5, 1, 7, 1e4])
+def test_the_spread_is_exact_wherever_the_mean_lies(mean):
+    values = np.random.default_rng(1).normal(mean, size=10_000).astype(np.float32)
+    wide = values.astype(np.longdouble)
+    assert vernier.stats(values)["std"] == pytest.approx(float(wide.std(ddof=1)), rel=1e-14)
+
+
 @pytest.mark.parametrize("name", FLOATS + INTEGERS)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

@@ -107,8 +107,11 @@ Result<std::vector<SummaryRow>> SummarizeRecording(const std::string& path, cons
     VN_ASSIGN_OR_RETURN(TensorView view, recording.dump.Load(recording.items[i].index));
     return MagnitudesOf(std::move(view));
   };
+  StatsOptions measured;
+  measured.num_threads = options.num_threads;
+  measured.zeros = false;
   MeasureTensors(
-      rows.size(), load, {false, options.num_threads},
+      rows.size(), load, measured,
       [&](std::size_t i, const Result<TensorStats>& stats) {
         if (stats) {
           SetNumbers(*stats, rows[i]);

@@ -1,6 +1,6 @@
 """The pre-check: what it costs beside torch's own kernels, and how fast results are judged and compared.
 
-    bench/precheck.py small|judge|step FOLDER
+    bench/precheck_bench.py small|judge|step FOLDER
 
 runs one measurement in this process and prints it as JSON; bench/run.py calls it and times whole commands.
 """
