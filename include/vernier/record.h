@@ -73,7 +73,7 @@ enum TensorFlags : std::uint32_t {
   kStore = VN_TENSOR_STORE,
   kNoStore = VN_TENSOR_NO_STORE,
   kCopyFollows = VN_TENSOR_COPY_FOLLOWS,
-  kCuda = VN_TENSOR_CUDA,
+  kOnDevice = VN_TENSOR_ON_DEVICE,
   kArray = VN_TENSOR_ARRAY,
   kParameter = VN_TENSOR_PARAMETER,
   kPlaced = VN_TENSOR_PLACED,
@@ -86,7 +86,11 @@ enum PutFlags : std::uint32_t {
   kKeep = VN_PUT_KEEP,
   kRepeated = VN_PUT_REPEATED,
 };
-enum SeenFlags : std::uint32_t { kSeenNotFinite = VN_SEEN_NOT_FINITE, kSeenStopped = VN_SEEN_STOPPED };
+enum SeenFlags : std::uint32_t { 
+  kSeenNotFinite = VN_SEEN_NOT_FINITE,
+  kSeenStopped = VN_SEEN_STOPPED,
+  kSeenLaunches = VN_SEEN_LAUNCHES
+};
 
 // A statistic computed elsewhere, for Fill.
 struct FilledValue {
@@ -117,10 +121,15 @@ class Recorder {
   Result<Done> SetState(std::string_view state);
   Result<Done> DeclareStack(std::int64_t stack, std::string_view frames_json);
   Result<Done> UseCuda(const std::string& compiler_path);
-  static std::uint64_t CudaDtypes();
+  Result<Done> UseKernels(void* ring, std::uint64_t ring_on_device);
+  std::vector<std::int64_t> TakeLaunches();
+  void Lose(std::uint64_t first, std::uint64_t count, Error why);
+  static std::uint64_t DeviceDtypes();
+  static std::span<const std::uint32_t> KernelTables();
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
+  Result<Done> FillFound(std::int64_t slot, std::span<const std::uint64_t, 8> words);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> Flush();
   Result<Done> End();

@@ -213,6 +213,19 @@ VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_s
   });
 }
 
+VnStatus VnRecorderFillFound(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
+                             const uint64_t* found) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (num_slots > 0 && (slots == nullptr || found == nullptr)) return BadArgument("slots", "is NULL");
+    constexpr std::size_t kWords = 8;
+    for (std::size_t i = 0; i < num_slots; ++i) {
+      VN_RETURN_IF_ERROR(
+          r.FillFound(slots[i], std::span<const std::uint64_t, kWords>(found + kWords * i, kWords)));
+    }
+    return Done{};
+  });
+}
+
 VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words) {
   return OnRecorder(recorder, [&](Recorder& r) {
     return r.FillTensor(slot, {words, words != nullptr ? num_words : 0});
@@ -228,7 +241,38 @@ VnStatus VnRecorderUseCuda(VnRecorder* recorder, const char* nvrtc_path) {
                     [&](Recorder& r) { return r.UseCuda(nvrtc_path != nullptr ? nvrtc_path : ""); });
 }
 
-uint64_t VnCudaDtypes(void) { return Recorder::CudaDtypes(); }
+uint64_t VnCudaDtypes(void) { return Recorder::DeviceDtypes(); }
+
+VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t ring_on_device) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (ring == nullptr) return BadArgument("ring", "is NULL");
+    return r.UseKernels(ring, ring_on_device);
+  });
+}
+
+VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, size_t* num_words) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (words == nullptr || num_words == nullptr) return BadArgument("words", "is NULL");
+    thread_local std::vector<std::int64_t> taken;
+    taken = r.TakeLaunches();
+    *words = taken.data();
+    *num_words = taken.size();
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderLose(VnRecorder* recorder, uint64_t first, uint64_t count, const char* why) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    r.Lose(first, count, {ErrorCode::kUnsupported, "a device", why != nullptr ? why : ""});
+    return Done{};
+  });
+}
+
+const uint32_t* VnKernelTables(size_t* num_words) {
+  const std::span<const std::uint32_t> tables = Recorder::KernelTables();
+  if (num_words != nullptr) *num_words = tables.size();
+  return tables.data();
+}
 
 VnStatus VnRecorderEnd(VnRecorder* recorder) {
   return OnRecorder(recorder, [](Recorder& r) { return r.End(); });

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kDepthLimit = 400;
 constexpr char kTensorByte = '\x01';
-constexpr Py_ssize_t kMaxCudaAxes = 8;
+constexpr Py_ssize_t kMaxDeviceAxes = 8;
 // Beside the flags of c_api.h: a copy made to be read, whose memory is not the tensor's.
 constexpr std::int64_t kIsCopy = 1 << 16;
 // Keyword arguments whose values are described by what they mean.
@@ -79,6 +79,7 @@ bool Describer::Read(PyObject* settings) {
 #undef VN_SETTING
   if (look_.get() == Py_None) look_.Reset();
   return ReadNumber(Ref::Own(PyObject_GetAttrString(settings, "marked_elements")), marked_elements_) &&
+         ReadTruth(Ref::Own(PyObject_GetAttrString(settings, "measures_as_device")), measures_as_device_) &&
          ReadTruth(Ref::Own(PyObject_GetAttrString(settings, "identity")), with_identity_);
 }
 
@@ -365,7 +366,7 @@ bool Describer::PlainTensor(PyObject* tensor, std::int64_t flags, Described& int
   if (known == nullptr) return true;
   const std::int64_t code = PyLong_AsLongLong(PyTuple_GetItem(known, 0));
   if (!ReadTruth(Attribute(tensor, is_cpu_), is_cpu)) return false;
-  if (!is_cpu) return CudaTensor(tensor, code, into, was_plain);
+  if (!is_cpu || measures_as_device_) return DeviceTensor(tensor, code, into, was_plain);
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;
   if (layout.get() != strided_.get()) return true;
@@ -417,43 +418,64 @@ bool Describer::Place(PyObject* tensor, const Mark& mark, std::size_t start, Des
   return ReadNumber(Call(storage_offset_.get(), tensor), into.words.emplace_back());
 }
 
-// On a CUDA device, where the core measures it: nothing is launched from Python, so this takes a microsecond.
-bool Describer::CudaTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken) {
-  bool is_cuda = false, is_neg = false;
-  if (!ReadTruth(Attribute(tensor, is_cuda_), is_cuda)) return false;
-  if (!is_cuda) return true;
-  if (cuda_dtype_bits_ < 0 && !ReadNumber(Call(cuda_dtypes_.get()), cuda_dtype_bits_)) return false;
+bool Describer::MeasureLater(PyObject* tensor, std::int64_t slot, Described& into) {
+  if (!HasValues(into)) return false;
+  const Ref waiting = Attribute(into.values.get(), waiting_), number = NewNumber(slot);
+  const Ref pair = waiting && number ? Ref::Own(PyTuple_Pack(2, number.get(), tensor)) : Ref();
+  return pair && PyList_Append(waiting.get(), pair.get()) == 0;
+}
+
+// On a device: this takes a microsecond. `meters` has for each device the dtypes, a bit for each, and the function
+// that gives the stream in use, where the core measures, or None, where the Python side does it later; nothing for a
+// device that the Python side also describes.
+bool Describer::DeviceTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken) {
+  const Ref device_object = Attribute(tensor, device_);
+  if (!device_object) return false;
+  Ref meter = Ref::Share(PyDict_GetItem(meters_.get(), device_object.get()));
+  if (!meter && !(meter = Call(meter_of_.get(), device_object.get()))) return false;
+  if (meter.get() == Py_None) return true;
+  std::int64_t dtype_bits = 0;
+  bool is_neg = false;
+  if (!ReadNumber(PyTuple_GetItem(meter.get(), 0), dtype_bits)) return false;
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;
-  if ((cuda_dtype_bits_ >> code & 1) == 0 || layout.get() != strided_.get()) return true;
+  if ((dtype_bits >> code & 1) == 0 || layout.get() != strided_.get()) return true;
   if (!ReadTruth(Call(is_neg_.get(), tensor), is_neg)) return false;
   const Ref shape = Attribute(tensor, shape_);
   if (!shape) return false;
   const Py_ssize_t num_axes = PyTuple_Size(shape.get());
-  if (is_neg || num_axes > kMaxCudaAxes) return true;
+  if (is_neg || num_axes > kMaxDeviceAxes) return true;
   bool requires_grad = false;
   std::int64_t device = 0, stream = 0;
   Mark mark;
   if (!ReadTruth(Attribute(tensor, requires_grad_), requires_grad) || !MarkOf(tensor, into.changed, mark))
     return false;
-  const Ref device_number = Call(get_device_.get(), tensor), address = Call(data_ptr_.get(), tensor);
-  if (!address || !ReadNumber(device_number, device) ||
-      !ReadNumber(Call(raw_stream_.get(), device_number.get()), stream)) {
-    return false;
+  PyObject* const raw_stream = PyTuple_GetItem(meter.get(), 1);
+  const bool is_deferred = raw_stream == Py_None;
+  std::int64_t address_or_slot = 0, flag = VN_TENSOR_ON_DEVICE;
+  if (is_deferred) {
+    address_or_slot = next_slot_++;
+    flag = VN_TENSOR_DEFERRED;
+    if (!MeasureLater(tensor, address_or_slot, into)) return false;
+  } else {
+    const Ref device_number = Call(get_device_.get(), tensor), address = Call(data_ptr_.get(), tensor);
+    if (!address || !ReadNumber(device_number, device) ||
+        !ReadNumber(Call(raw_stream, device_number.get()), stream)) {
+      return false;
+    }
+    address_or_slot = static_cast<std::int64_t>(PyLong_AsUnsignedLongLong(address.get()));
+    if (PyErr_Occurred() != nullptr) return false;
   }
-  const unsigned long long bits = PyLong_AsUnsignedLongLong(address.get());
-  if (PyErr_Occurred() != nullptr) return false;
   const std::size_t start = into.words.size();
   into.words.insert(into.words.end(),
-                    {static_cast<std::int64_t>(bits), mark.storage, mark.version, code,
-                     VN_TENSOR_CUDA | GradFlag(requires_grad) | ParameterFlag(tensor), num_axes});
+                    {address_or_slot, mark.storage, mark.version, code,
+                     flag | GradFlag(requires_grad) | ParameterFlag(tensor), num_axes});
   if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words) ||
       !Place(tensor, mark, start, into)) {
     return false;
   }
   // Its size does not count: the host reads none of it, and a launch is too short to let other threads in.
-  into.words.push_back(device);
-  into.words.push_back(stream);
+  if (!is_deferred) into.words.insert(into.words.end(), {device, stream});
   into.text += kTensorByte;
   was_taken = true;
   return true;

@@ -2,6 +2,7 @@
 // asked of the Python side, which knows torch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,9 +17,10 @@ namespace vernier::python {
 // clang-format off
 // Attributes that are looked up by name: X(member, name).
 #define VN_FOR_EACH_NAME(X)                                                                      \
-  X(dtype_, dtype) X(is_cpu_, is_cpu) X(is_cuda_, is_cuda) X(layout_, layout) X(shape_, shape)   \
+  X(dtype_, dtype) X(is_cpu_, is_cpu) X(device_, device) X(layout_, layout) X(shape_, shape)   \
   X(requires_grad_, requires_grad) X(version_, _version) X(cdata_, _cdata)                       \
-  X(words_, words) X(num_bytes_, num_bytes) X(keep_, keep) X(changed_, changed)
+  X(words_, words) X(num_bytes_, num_bytes) X(keep_, keep) X(changed_, changed)         \
+  X(waiting_, waiting)
 // What the settings hold: methods, called with the tensor; what is known of torch, where tensor_types is a
 // tuple and dtypes {dtype: (code, bytes of an element, whether it is complex)}; functions of the Python side.
 #define VN_FOR_EACH_SETTING(X)                                                                   \
@@ -26,7 +28,7 @@ namespace vernier::python {
   X(weak_ref) X(free_weak_ref)                                                                   \
   X(tensor_types) X(dtypes) X(strided) X(parameter_type)                                         \
   X(values_class) X(other) X(keyed) X(unusual) X(resolved) X(without_data) X(look) X(quote)      \
-  X(cuda_dtypes) X(raw_stream)
+  X(meters) X(meter_of)
 // clang-format on
 
 // The description of one call: its JSON text, and words on its tensors for the recorder.
@@ -66,6 +68,7 @@ class Describer {
   bool Forget();
 
  private:
+  static constexpr std::int64_t kFirstSlot = std::int64_t{1} << 40;  // the Python side has those below
   Describer() = default;
   bool Read(PyObject* settings);
 
@@ -82,8 +85,10 @@ class Describer {
   bool SequenceItems(PyObject* items, bool is_tuple, Described& into);
   bool MappingItems(PyObject* mapping, Described& into);
   bool PlainTensor(PyObject* tensor, std::int64_t flags, Described& into, bool& was_plain);
-  bool CudaTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken);
+  bool DeviceTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken);
   std::int64_t ParameterFlag(PyObject* tensor) const;
+  // Has the Python side measure it when the record is put.
+  bool MeasureLater(PyObject* tensor, std::int64_t slot, Described& into);
   // What is known of the tensor that began at `start` beyond its elements. REQUIRES: its strides come last
   bool Place(PyObject* tensor, const Mark& mark, std::size_t start, Described& into);
 
@@ -97,7 +102,8 @@ class Describer {
   // clang-format on
   bool with_identity_ = false;
   std::int64_t marked_elements_ = 0;
-  std::int64_t cuda_dtype_bits_ = -1;  // not asked yet
+  bool measures_as_device_ = false;                    // memory of the host
+  std::atomic<std::int64_t> next_slot_ = kFirstSlot;  // of tensors that the Python side measures later
 
   std::mutex storages_mutex_;
   struct Storage {

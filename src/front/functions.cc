@@ -2,7 +2,8 @@
 //
 // functions(address of a VnRecorder, settings) gives a tuple of functions that work on that recorder;
 // `settings` has the attributes of describer.cc and `fail(status)`, which raises, `new_stack` of StackWalk,
-// `drain()`, called when a device's numbers should be fetched, `state()`, called before the first put and the
+// `put_done(values)`, called when the core has what the Python side described, `launch(words)`, called with
+// each launch of VnRecorderTakeLaunches, `state()`, called before the first put and the
 // first one after each forget(), or None, and, to know calls that backward repeats, `is_grad_enabled()` and
 // `graph_task()`, or None. In order:
 //   put(name, stack, flags, key, value, ...)    a record, its values described; `stack.number` unless None
@@ -46,10 +47,10 @@ struct Front {
   explicit Front(VnRecorder* opened) : recorder(opened) {}
 
   VnRecorder* const recorder;
-  Ref fail, drain_now;
+  Ref fail, put_done, launch;
   Ref state, tell_state;            // the second is none once it was called
   Ref graph_task, is_grad_enabled;  // the first is none where nobody asks
-  Ref number, drain;                // names of attributes
+  Ref number;                       // name of an attribute
   std::int64_t num_puts = 0;
   std::atomic<bool> closed = false;
   std::atomic<int> num_in_flight = 0;
@@ -181,7 +182,7 @@ void StoreAll(std::vector<std::int64_t>& words) {
   for (std::size_t at = 0; at < words.size();) {
     const std::int64_t flags = words[at + 4] |= VN_TENSOR_STORE;
     at += 6 + 2 * static_cast<std::size_t>(words[at + 5]);
-    at += ((flags & VN_TENSOR_CUDA) != 0 ? 2 : 0) + ((flags & VN_TENSOR_PLACED) != 0 ? 1 : 0);
+    at += ((flags & VN_TENSOR_ON_DEVICE) != 0 ? 2 : 0) + ((flags & VN_TENSOR_PLACED) != 0 ? 1 : 0);
   }
 }
 
@@ -192,6 +193,27 @@ bool IsRepeated(Front& front, bool& found) {
   if (!ReadNumber(Call(front.graph_task.get()), task)) return false;
   if (task < 0) return true;
   return ReadTruth(Call(front.is_grad_enabled.get()), found);
+}
+
+// Has the Python side launch what measures the tensors of a call, before the program can change them.
+bool Launch(Front& front) {
+  const std::int64_t* words = nullptr;
+  std::size_t num_words = 0;
+  if (const VnStatus status = VnRecorderTakeLaunches(front.recorder, &words, &num_words); status != VN_OK) {
+    return Checked(front, status) != nullptr;
+  }
+  // Copied: while Python runs, other calls of this thread may come.
+  const std::vector<std::int64_t> launches(words, words + num_words);
+  for (std::size_t at = 0; at + VN_LAUNCH_WORDS <= launches.size(); at += VN_LAUNCH_WORDS) {
+    const Ref launch = Ref::Own(PyTuple_New(VN_LAUNCH_WORDS));
+    if (!launch) return false;
+    for (Py_ssize_t i = 0; i < VN_LAUNCH_WORDS; ++i) {
+      PyObject* const word = PyLong_FromLongLong(launches[at + static_cast<std::size_t>(i)]);
+      if (word == nullptr || PyTuple_SetItem(launch.get(), i, word) != 0) return false;
+    }
+    if (!Call(front.launch.get(), launch.get())) return false;
+  }
+  return true;
 }
 
 PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
@@ -218,18 +240,16 @@ PyObject* Put(Front& front, PyObject* const* arguments, Py_ssize_t count) {
   described.changed = (flags & kChanged) != 0;
   if (!front.describer->Fields(arguments + 3, count - 3, described)) return nullptr;
   if ((flags & kStoreAll) != 0) StoreAll(described.words);
+  std::uint32_t seen = 0;
   const VnStatus status = [&] {
     const GilRelease release(described.num_bytes >= kShortCallBytes);
     return VnRecorderPut(front.recorder, name->data(), name->size(), described.text.data(),
                          described.text.size(), described.words.data(), described.words.size(), stack,
-                         flags & ~(kStoreAll | kChanged), nullptr);
+                         flags & ~(kStoreAll | kChanged), &seen);
   }();
+  if ((seen & VN_SEEN_LAUNCHES) != 0 && !Launch(front)) return nullptr;
   if (status != VN_OK) return Checked(front, status);
-  if (described.values) {
-    const Ref drain = Ref::Own(PyObject_GetAttr(described.values.get(), front.drain.get()));
-    if (!drain) return nullptr;
-    if (drain.get() == Py_True && !Call(front.drain_now.get())) return nullptr;
-  }
+  if (described.values && !Call(front.put_done.get(), described.values.get())) return nullptr;
   return NewNone();
 }
 
@@ -314,7 +334,8 @@ PyObject* Close(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
   const bool is_idle = front->num_in_flight == 0;
   if (is_idle) {
     const std::unique_ptr<Describer> describer = std::move(front->describer);
-    const Ref fail = std::move(front->fail), drain_now = std::move(front->drain_now);
+    const Ref fail = std::move(front->fail), put_done = std::move(front->put_done);
+    const Ref launch = std::move(front->launch);
     const Ref state = std::move(front->state), tell_state = std::move(front->tell_state);
     front->stacks.Clear();
   }
@@ -332,16 +353,16 @@ void Destroy(PyObject* capsule) { delete static_cast<Front*>(PyCapsule_GetPointe
 PyObject* MakeFunctions(VnRecorder* recorder, PyObject* settings) {
   auto front = std::make_unique<Front>(recorder);
   front->fail = Ref::Own(PyObject_GetAttrString(settings, "fail"));
-  front->drain_now = Ref::Own(PyObject_GetAttrString(settings, "drain"));
+  front->put_done = Ref::Own(PyObject_GetAttrString(settings, "put_done"));
+  front->launch = Ref::Own(PyObject_GetAttrString(settings, "launch"));
   front->state = OrNone(Ref::Own(PyObject_GetAttrString(settings, "state")));
   front->tell_state = Ref::Share(front->state.get());
   front->graph_task = OrNone(Ref::Own(PyObject_GetAttrString(settings, "graph_task")));
   front->is_grad_enabled = Ref::Own(PyObject_GetAttrString(settings, "is_grad_enabled"));
   front->number = Ref::Own(PyUnicode_InternFromString("number"));
-  front->drain = Ref::Own(PyUnicode_InternFromString("drain"));
   const Ref new_stack = Ref::Own(PyObject_GetAttrString(settings, "new_stack"));
   front->describer = Describer::Create(settings);
-  if (PyErr_Occurred() != nullptr || !front->fail || !front->drain_now || !new_stack ||
+  if (PyErr_Occurred() != nullptr || !front->fail || !front->put_done || !front->launch || !new_stack ||
       front->describer == nullptr || !front->stacks.Read(new_stack.get()))
     return nullptr;
   const Ref capsule = Ref::Own(PyCapsule_New(front.get(), kCapsuleName, Destroy));

@@ -27,7 +27,10 @@ struct Slot {
   bool has_numbers = false, filled = false;
   Measured measured;
   Stored* stored = nullptr;
-  std::uint64_t sequence = 0;  // of CudaMeter
+  std::uint64_t sequence = 0;  // of DeviceMeter
+  std::optional<Dtype> dtype;
+  std::uint64_t num_elements = 0;
+  bool is_scalar = false;
 };
 
 // Which memory a tensor is a view of, so that an output is known again where it is an input.

@@ -56,6 +56,9 @@ Result<Done> PortReader::ReadAlone(std::string_view stem, Field& field) {
 std::shared_ptr<Slot> PortReader::MakeSlot(const TensorWords& tensor, const Port& port) {
   auto slot = std::make_shared<Slot>();
   slot->entry = entry_;
+  slot->dtype = tensor.dtype;
+  slot->num_elements = tensor.num_elements;
+  slot->is_scalar = tensor.shape.empty();
   slot->copy_follows = tensor.Has(kCopyFollows);
   slot->wants_file = context_.store != nullptr && context_.meter.WantsFile(tensor);
   if (slot->copy_follows) {
@@ -68,14 +71,14 @@ std::shared_ptr<Slot> PortReader::MakeSlot(const TensorWords& tensor, const Port
 }
 
 Result<Done> PortReader::ReadOnDevice(const TensorWords& tensor, Port& port) {
-  if (context_.cuda == nullptr) {
+  if (context_.device == nullptr) {
     return Error{ErrorCode::kBadArgument, "words",
-                 "memory of a device, and VnRecorderUseCuda was not called"};
+                 "memory of a device, and neither VnRecorderUseCuda nor VnRecorderUseKernels was called"};
   }
-  VN_ASSIGN_OR_RETURN(port.slot, context_.cuda->Measure(tensor, context_.totals));
+  VN_ASSIGN_OR_RETURN(port.slot, context_.device->Measure(tensor, context_.totals));
   if (entry_ == nullptr) {
-    VN_RETURN_IF_ERROR(context_.cuda->Launch());
-    context_.cuda->WaitFor(port.slot->sequence);
+    VN_RETURN_IF_ERROR(context_.device->Launch());
+    context_.device->WaitFor(port.slot->sequence);
   }
   if (entry_ == nullptr || port.slot->sequence == 0) {
     port.measured = std::exchange(port.slot, nullptr)->measured;
@@ -85,7 +88,7 @@ Result<Done> PortReader::ReadOnDevice(const TensorWords& tensor, Port& port) {
 
 Result<Done> PortReader::Read(const TensorWords& tensor, Port& port) {
   if (tensor.Has(kPlaced)) port.identity = {tensor.storage, tensor.version, tensor.offset};
-  if (tensor.Has(kCuda) && tensor.readable()) return ReadOnDevice(tensor, port);
+  if (tensor.Has(kOnDevice) && tensor.readable()) return ReadOnDevice(tensor, port);
   if (tensor.Has(kDeferred) && !tensor.Has(kNoData)) {
     port.slot = MakeSlot(tensor, port);
     return Done{};

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "record/cuda_meter.h"
+#include "record/device_meter.h"
 #include "record/entry.h"
 #include "record/json_indenter.h"
 #include "record/sink.h"
@@ -22,8 +22,8 @@ using Slots = std::unordered_map<std::int64_t, std::shared_ptr<Slot>>;
 // What a PortReader takes from the step folder being written.
 struct PortContext {
   TensorMeter& meter;
-  CudaMeter* cuda;  // null: not used
-  Sink* store;      // null: no elements are kept
+  DeviceMeter* device;  // null: not used
+  Sink* store;          // null: no elements are kept
   Slots& slots;
   RecordTotals& totals;
 };

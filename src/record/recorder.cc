@@ -1,11 +1,15 @@
 // The recorder as its callers see it: folders begun and ended, records put, errors kept away from the model.
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <exception>
 #include <mutex>
 #include <utility>
 
+#include "record/cuda_launcher.h"
 #include "record/step.h"
 #include "record/ticker.h"
 #include "vernier/record.h"
@@ -150,18 +154,51 @@ Result<Done> Recorder::Fill(std::int64_t slot, std::span<const FilledValue, 4> v
   return impl_->OnStep([&](Step& step) { return step.Fill(slot, values, digest); });
 }
 
+Result<Done> Recorder::FillFound(std::int64_t slot, std::span<const std::uint64_t, 8> words) {
+  const auto found = std::bit_cast<cuda::Found>(std::to_array<std::uint64_t>(
+      {words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]}));
+  return impl_->OnStep([&](Step& step) { return step.FillFound(slot, found); });
+}
+
 Result<Done> Recorder::FillTensor(std::int64_t slot, std::span<const std::int64_t> words) {
   return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words); });
 }
 
 Result<Done> Recorder::UseCuda(const std::string& compiler_path) {
   const std::scoped_lock lock(impl_->mutex);
-  if (impl_->shared.cuda != nullptr) return Done{};
-  VN_ASSIGN_OR_RETURN(impl_->shared.cuda, CudaMeter::Create(impl_->shared.options, compiler_path));
+  RecorderShared& shared = impl_->shared;
+  if (shared.device != nullptr) return Done{};
+  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher, CudaLauncher::Create(compiler_path));
+  shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(launcher));
   return Done{};
 }
 
-std::uint64_t Recorder::CudaDtypes() { return CudaMeter::SupportedDtypes(); }
+Result<Done> Recorder::UseKernels(void* ring, std::uint64_t ring_on_device) {
+  const std::scoped_lock lock(impl_->mutex);
+  RecorderShared& shared = impl_->shared;
+  if (shared.device != nullptr) {
+    return Error{ErrorCode::kBadArgument, "the recorder", "tensors on devices are measured already"};
+  }
+  auto* const found = static_cast<cuda::Found*>(ring);
+  std::fill_n(found, FoundRing::kPlaces, cuda::Found{});
+  auto queue = std::make_unique<KernelQueue>(FoundRing{found, ring_on_device});
+  shared.queue = queue.get();
+  shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(queue));
+  return Done{};
+}
+
+std::vector<std::int64_t> Recorder::TakeLaunches() {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->shared.queue == nullptr ? std::vector<std::int64_t>() : impl_->shared.queue->Take();
+}
+
+void Recorder::Lose(std::uint64_t first, std::uint64_t count, Error why) {
+  // Not under the lock: whoever holds it may be waiting for these.
+  if (DeviceMeter* const device = impl_->shared.device.get()) device->Lose(first, count, std::move(why));
+}
+
+std::uint64_t Recorder::DeviceDtypes() { return DeviceMeter::SupportedDtypes(); }
+std::span<const std::uint32_t> Recorder::KernelTables() { return TablesByHalfBytes(); }
 
 Result<Done> Recorder::Flush() {
   const std::scoped_lock lock(impl_->mutex);

@@ -141,7 +141,7 @@ void Step::Release(Field& field) {
 }
 
 PortContext Step::Ports() {
-  return {shared_.meter, shared_.cuda.get(), sink_->stores() ? sink_.get() : nullptr, slots_, shared_.totals};
+  return {shared_.meter, shared_.device.get(), sink_->stores() ? sink_.get() : nullptr, slots_, shared_.totals};
 }
 
 // The text of a Put, into fresh_. The elements of what it replaces are let go of first, so that their names
@@ -204,7 +204,8 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
   if (Result<Done> read = Read(entry, text, flags, ports); !read) {
     return In(entry.name, std::move(read).error());
   }
-  Result<Done> launched = shared_.cuda != nullptr ? shared_.cuda->Launch() : Done{};
+  Result<Done> launched = shared_.device != nullptr ? shared_.device->Launch() : Done{};
+  if (shared_.queue != nullptr && shared_.queue->has_queued()) seen |= kSeenLaunches;
   if (ports.not_finite()) seen |= kSeenNotFinite;
   Apply(entry, flags);
   CommitIfComplete(entry);
@@ -250,7 +251,7 @@ Step::Record Step::Take(Entry& entry, std::uint64_t sequence) {
 void Step::AppendLater(std::vector<Record> records) {
   shared_.writer.Push([this, records = std::move(records)]() -> Result<Done> {
     for (const Record& record : records) {
-      if (record.sequence != 0) shared_.cuda->WaitFor(record.sequence);
+      if (record.sequence != 0) shared_.device->WaitFor(record.sequence);
       VN_RETURN_IF_ERROR(sink_->Append(*record.entry, record.fields));
     }
     return Done{};
@@ -279,7 +280,7 @@ void Step::Commit(Entry& entry, std::vector<Record>* later) {
     later->push_back(Take(entry, sequence));
     return;
   }
-  if (sequence != 0) shared_.cuda->WaitFor(sequence);
+  if (sequence != 0) shared_.device->WaitFor(sequence);
   if (!shared_.writer.idle()) {
     std::vector<Record> one;
     one.push_back(Take(entry, 0));
@@ -348,6 +349,17 @@ Result<Done> Step::Fill(std::int64_t number, std::span<const FilledValue, 4> val
   return Done{};
 }
 
+Result<Done> Step::FillFound(std::int64_t number, const cuda::Found& found) {
+  VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
+  if (slot->dtype) {
+    const FoundTensor tensor{*slot->dtype, slot->is_scalar, slot->num_elements, 1};
+    slot->measured = MeasuredFrom(found, tensor, shared_.options);
+    slot->has_numbers = true;
+  }
+  Complete(number, *slot);
+  return Done{};
+}
+
 Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t> words) {
   VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
   VN_ASSIGN_OR_RETURN(TensorWords tensor, TakeTensor(words));
@@ -381,7 +393,7 @@ Result<Done> Step::Flush() {
   Result<Done> flushed = sink_->Flush(!stopped());
   if (stopped()) return *stopped_;
   VN_RETURN_IF_ERROR(arranged);
-  if (shared_.cuda != nullptr) VN_RETURN_IF_ERROR(shared_.cuda->TakeFailure());
+  if (shared_.device != nullptr) VN_RETURN_IF_ERROR(shared_.device->TakeFailure());
   return flushed;
 }
 

@@ -11,7 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "record/cuda_meter.h"
+#include "record/device_meter.h"
+#include "record/kernel_queue.h"
 #include "record/entry.h"
 #include "record/ports.h"
 #include "record/side_files.h"
@@ -33,7 +34,8 @@ struct RecorderShared {
   StackTable stacks;
   RecordTotals totals;
   TensorMeter meter;
-  std::unique_ptr<CudaMeter> cuda;  // null: not used
+  std::unique_ptr<DeviceMeter> device;  // null: not used
+  KernelQueue* queue = nullptr;         // of `device`, where the program launches
   Writer writer;                    // last, because its jobs use what is above
 };
 
@@ -56,6 +58,7 @@ class Step {
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
+  Result<Done> FillFound(std::int64_t slot, const cuda::Found& found);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> Flush();
   // What is finished goes into files, as far as it did not yet. Recording stops when that fails.
@@ -69,7 +72,7 @@ class Step {
   struct Record {
     Entry* entry;
     std::vector<Field> fields;
-    std::uint64_t sequence;  // of CudaMeter, to be waited for; 0: none
+    std::uint64_t sequence;  // of DeviceMeter, to be waited for; 0: none
   };
   Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink);
 

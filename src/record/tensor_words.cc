@@ -41,7 +41,7 @@ Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
     return BadWords(std::to_string(num_axes) + " dimensions");
   }
   const auto axes = static_cast<std::size_t>(num_axes);
-  const std::size_t more_words = (tensor.Has(kPlaced) ? 1 : 0) + (tensor.Has(kCuda) ? 2 : 0);
+  const std::size_t more_words = (tensor.Has(kPlaced) ? 1 : 0) + (tensor.Has(kOnDevice) ? 2 : 0);
   if (words.size() - kFixedWords < 2 * axes + more_words)
     return BadWords("no offset or device behind the strides");
   tensor.shape = words.subspan(kFixedWords, axes);
@@ -55,7 +55,7 @@ Result<TensorWords> TakeTensor(std::span<const std::int64_t>& words) {
   }
   words = words.subspan(kFixedWords + 2 * axes);
   if (tensor.Has(kPlaced)) tensor.offset = words[0];
-  if (tensor.Has(kCuda)) {
+  if (tensor.Has(kOnDevice)) {
     tensor.device = words[more_words - 2];
     tensor.stream = words[more_words - 1];
   }

@@ -20,7 +20,7 @@ struct TensorWords {
   std::span<const std::int64_t> shape, strides;
   std::uint64_t num_elements = 0;
   std::int64_t offset = 0;              // of kPlaced
-  std::int64_t device = 0, stream = 0;  // of kCuda
+  std::int64_t device = 0, stream = 0;  // of kOnDevice
 
   bool Has(TensorFlags flag) const { return (flags & flag) != 0; }
   // Whether there are elements in memory.

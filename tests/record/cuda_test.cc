@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "record/cuda_driver.h"
-#include "record/cuda_meter.h"
+#include "record/device_meter.h"
 #include "record/cuda_shared.h"
 #include "recording.h"
 
@@ -85,9 +85,9 @@ TEST(CudaCompiler, SaysWhatCannotBeLoaded) {
   EXPECT_FALSE(code.error().detail.empty());
 }
 
-TEST(CudaMeter, KnowsItsDtypes) {
+TEST(DeviceMeter, KnowsItsDtypes) {
   const auto has = [](Dtype dtype) {
-    return (CudaMeter::SupportedDtypes() >> static_cast<unsigned>(dtype) & 1) != 0;
+    return (DeviceMeter::SupportedDtypes() >> static_cast<unsigned>(dtype) & 1) != 0;
   };
   EXPECT_TRUE(has(Dtype::kBF16));
   EXPECT_TRUE(has(Dtype::kBool));
@@ -98,7 +98,7 @@ TEST(CudaRecorder, RefusesMemoryOfADeviceThatNobodyPrepared) {
   Recording recording;
   std::uint32_t seen = 0;
   const std::vector<float> data(4);
-  Words words = Tensor(data.data(), Dtype::kF32, {4}, {.flags = kCuda});
+  Words words = Tensor(data.data(), Dtype::kF32, {4}, {.flags = kOnDevice});
   const auto put = [&](const char* name) {
     return recording->Put(name, "{\"x\":[\x01]}", words, -1, kFinish, seen);
   };

@@ -177,7 +177,7 @@ TEST(Sink, EndsTheRecordingWhenItFails) {
 
 TEST(TensorWords, HaveTheOffsetRightBehindTheStrides) {
   const Words both =
-      Words{64, 5, 1, 0, kPlaced | kCuda, 1, 2, 1, 7, 3, 9} + Words{64, 6, 0, 0, kPlaced, 0, 8};
+      Words{64, 5, 1, 0, kPlaced | kOnDevice, 1, 2, 1, 7, 3, 9} + Words{64, 6, 0, 0, kPlaced, 0, 8};
   std::span<const std::int64_t> words = both;
   const Result<TensorWords> first = TakeTensor(words);
   ASSERT_TRUE(first);

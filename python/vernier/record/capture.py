@@ -383,8 +383,7 @@ class Capture:
         self._num_noted += 1
         if self.writes_data:
             self.recorder.put(name, text, values.array(), _NO_STACK if stack is None else stack.number, flags)
-            if values.drain:
-                self.device_stage.drain()
+            self.device_stage.put_done(values)
 
     @property
     def num_calls(self):

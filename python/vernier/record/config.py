@@ -163,6 +163,7 @@ TOP = (
     Key("overwrite", True, boolean, "true", "false: refuse to record into a step/rank folder that exists; true: replace it, with a warning"),
     Key("dedup", True, boolean, "true", "equal tensors of a step are stored once; later names refer to the first file"),
     Key("identity", None, boolean, "absent", "which tensors are the same memory, in identity.jsonl. absent: every tensor with task tensor, else Parameters and tensors of more than 1024 elements; true: every tensor; false: no such file"),
+    Key("meter", "auto", one_of("auto", "cuda", "triton", "torch", "host"), '"auto"', "who measures tensors of accelerators: a CUDA kernel, one that Triton compiles, torch's operators, or the host after a copy. auto: the first of these that works; the environment variable VERNIER_METER wins"),
     Key("staging_bytes", 2**30, integer(2**20), "1 GiB", "memory for tensors on their way to disk; the model waits when it is full"),
     Key("min_free_space", -1, integer(0, extra=(-1,)), "5 GiB or 5 % of the disk", "free bytes to leave; recording stops there, what is written stays valid"),
 )

@@ -22,6 +22,8 @@ STORE_ALL, CHANGED = 1 << 16, 1 << 17
 # Only of Functions.tensor: a copy that was made to be read.
 IS_COPY = 1 << 16
 
+RING_WORDS = 65536
+
 _TOTALS = "num_records num_tensors num_measured num_files bytes_seen bytes_stored bytes_saved bytes_measured".split()
 
 
@@ -41,11 +43,15 @@ _CHECKED = {
     "VnRecorderFlush": (c_void_p,),
     "VnRecorderEnd": (c_void_p,),
     "VnRecorderTotals": (c_void_p, POINTER(Totals)),
+    "VnRecorderFillFound": (c_void_p, *_WORDS, c_void_p),
     "VnRecorderUseCuda": (c_void_p, c_char_p),
+    "VnRecorderUseKernels": (c_void_p, c_void_p, c_uint64),
+    "VnRecorderLose": (c_void_p, c_uint64, c_uint64, c_char_p),
 }
 _PLAIN = {
     "VnDtypeCode": (c_int64, c_char_p),
     "VnCudaDtypes": (c_uint64,),
+    "VnKernelTables": (c_void_p, POINTER(c_size_t)),
     "VnCloseRecorder": (None, c_void_p),
 }
 # Shorter than letting other Python threads in.
@@ -72,6 +78,26 @@ def _front():
 
 def dtype_code(name):
     return _lib.VnDtypeCode(name.encode())
+
+
+def device_dtypes():
+    """The dtypes that the core measures on devices, a bit for each."""
+    return _lib.VnCudaDtypes()
+
+
+def kernel_tables():
+    """As a tensor of int32."""
+    import torch
+
+    size = c_size_t()
+    address = _lib.VnKernelTables(byref(size))
+    return torch.frombuffer(bytearray(ctypes.string_at(address, 4 * size.value)), dtype=torch.int32)
+
+
+def tensor_words(tensor):
+    """Of one on the host."""
+    code, num_dims = dtype_code(str(tensor.dtype)), tensor.dim()
+    return (tensor.data_ptr(), 0, 0, code, 0, num_dims, *tensor.shape, *tensor.stride())
 
 
 def words(numbers, flags=0):
@@ -134,16 +160,28 @@ class Recorder:
         return ctypes.string_at(text, size.value).decode()
 
     def fill(self, slots, values, kinds):
-        """``slots`` and ``values`` (four for each, bits) are array('q'), ``kinds`` a bytes."""
+        """``values``: four for each slot, bits; ``kinds`` a bytes."""
+        slots, values = array("q", slots), array("q", values)
         _lib.VnRecorderFill(self._pointer, *slots.buffer_info(), values.buffer_info()[0], bytes(kinds), None)
 
     def fill_tensor(self, slot, words):
         _lib.VnRecorderFillTensor(self._pointer, slot, *words.buffer_info())
 
+    def fill_found(self, slots, found):
+        """``found`` is a tensor of eight int64 for each slot."""
+        slots = array("q", slots)
+        _lib.VnRecorderFillFound(self._pointer, *slots.buffer_info(), found.data_ptr())
+
     def use_cuda(self, compiler_path):
-        """The dtypes that are measured on CUDA devices from now on, a bit for each. ``compiler_path``: of libnvrtc."""
+        """CUDA devices are measured by the core from now on. ``compiler_path``: of libnvrtc."""
         _lib.VnRecorderUseCuda(self._pointer, None if compiler_path is None else os.fsencode(compiler_path))
-        return _lib.VnCudaDtypes()
+
+    def use_kernels(self, ring):
+        """Launches are told to ``settings.launch`` from now on; ``ring``: address of RING_WORDS words."""
+        _lib.VnRecorderUseKernels(self._pointer, ring, ring)
+
+    def lose(self, first, count, why):
+        _lib.VnRecorderLose(self._pointer, first, count, why.encode())
 
     def flush(self):
         _lib.VnRecorderFlush(self._pointer)

@@ -29,11 +29,12 @@ _storage_of = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._st
 class Values:
     """The tensors of one put that were described here, and what must stay alive until it is done."""
 
-    __slots__ = ("words", "num_bytes", "changed", "keep", "drain", "tensors")
+    __slots__ = ("words", "num_bytes", "changed", "keep", "drain", "tensors", "waiting")
 
     def __init__(self):
         self.words, self.num_bytes, self.changed = [], 0, False
         self.keep, self.drain, self.tensors = [], False, []
+        self.waiting = []  # (slot, tensor) for DeviceStage.put_done
 
     def array(self):
         return array("q", self.words)
@@ -67,7 +68,11 @@ class Describer:
         self.functions = recorder.functions(
             types.SimpleNamespace(
                 new_stack=new_stack,
-                drain=device_stage.drain,
+                put_done=device_stage.put_done,
+                launch=device_stage.launch,
+                meters=device_stage.by_device,
+                meter_of=device_stage.meter_of,
+                measures_as_device=device_stage.measures_as_device,
                 values_class=Values,
                 other=self._other,
                 keyed=self._keyed,
@@ -76,8 +81,6 @@ class Describer:
                 without_data=self._without_data,
                 look=self._look if keep_tensors or cut is not None else None,
                 quote=_quote,
-                cuda_dtypes=device_stage.cuda_dtypes,
-                raw_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None),
                 marked_elements=0 if every_tensor else _MARKED_ELEMENTS,
                 identity=identity,
                 state=(lambda: recorder.state(autocast=state.autocast())) if identity else None,
@@ -192,14 +195,17 @@ class Describer:
             return self._by_part(name, tensor, tensor._values, values)
         if type(tensor) not in _PLAIN_TENSORS and "FakeTensor" not in name and not _is_wrapper(tensor):
             plain = tensor.detach().as_subclass(torch.Tensor)
-            if plain.is_cpu and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
+            if not plain.is_meta and plain.layout is torch.strided and plain.dtype in _DTYPE_CODES:
                 values.keep.append(plain)
                 text = self.host_tensor(plain, values, _flags(tensor))
                 return text + _extras(name, tensor) if text == _TENSOR_MARK else text
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
-        if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and not tensor.is_cpu:
+        if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and self._is_device(tensor):
             return self._device_stage.text(tensor, values, self)
         return self._without_data(tensor, values)
+
+    def _is_device(self, tensor):
+        return not tensor.is_cpu or self._device_stage.measures_as_device
 
     def _by_part(self, name, tensor, part, values, after=None):
         """A tensor that is described by another one, which holds its data here."""

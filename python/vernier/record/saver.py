@@ -48,6 +48,8 @@ class Saver:
 
         def arrive(path, gradient):
             values = Values()
+            # One that is described alone waits for no device.
+            gradient = gradient if gradient.is_meta else gradient.detach().cpu()
             capture.describer.text(gradient, values)
             nest.leaves[path] = capture.recorder.describe(".".join((entry,) + path), values.array())
             self._put_nest(entry, nest)

@@ -1,0 +1,133 @@
+"""Which meter serves which device. One table, tried from its top: the first that works is used."""
+
+import glob
+import os
+
+import torch
+
+from .. import VernierError
+from . import core, log
+from .torch_meter import TorchMeter
+
+NAMES = ("cuda", "triton", "torch", "host")
+AUTO = "auto"
+VARIABLE = "VERNIER_METER"
+
+
+class _CudaMeter:
+    def __init__(self, recorder):
+        recorder.use_cuda(_compiler_path())
+        self.dtypes, self.raw_stream = core.device_dtypes(), torch._C._cuda_getCurrentRawStream
+
+
+class Meters:
+    """``contents``: tensors are copied anyhow, and measured on the host."""
+
+    def __init__(self, recorder, config, contents=False):
+        self._recorder, self._contents = recorder, contents
+        self._with_checksums = config.summary_mode != "statistics"
+        self._forced = forced(config.meter)
+        self.torch = TorchMeter(recorder, config.precision == "high")
+        self.by_device = {}
+        self._by_type = {}  # the meter of a type of device; a text: its tensors are copied
+        self._kernels = None  # of Triton
+        # With what serves devices forced, tensors of the host are measured by it too: that is how it is tested.
+        self.with_host = self._forced == "torch" or self._forced == "triton" and interprets()
+
+    def of(self, device):
+        """Asked once for each device, at its first tensor; see DeviceStage."""
+        meter = self._by_type.get(device.type)
+        if meter is None:
+            meter = self._by_type[device.type] = self._choose(device)
+        entry = None if isinstance(meter, str) else (meter.dtypes, meter.raw_stream)
+        self.by_device[device] = entry
+        return entry
+
+    def copies(self, tensor):
+        """Whether one that only Python can describe is brought to the host to be measured."""
+        return self._with_checksums or isinstance(self._by_type.get(tensor.device.type), str)
+
+    def launch(self, words):
+        self._kernels.launch(words)
+
+    def drain(self):
+        self.torch.drain()
+        if self._kernels is not None:
+            self._kernels.wait()
+
+    def _choose(self, device):
+        if device.type == "meta":
+            return "host"  # nothing of it is ever read
+        if self._contents:
+            log.info(f"{device}: tensors are copied to the host, and measured there")
+            return "contents"
+        reasons = []
+        for name in NAMES if self._forced == AUTO else (self._forced, *NAMES[1:]):
+            meter, reason = self._make(name, device)
+            if meter is not None:
+                self._tell(device, name, reasons)
+                return meter
+            if reason is not None:
+                reasons.append(reason)
+        raise AssertionError("the host serves every device")
+
+    def _make(self, name, device):
+        """(a meter or the name of one, None), or (None, why not; None: it is for other devices)."""
+        if name == "cuda":
+            if device.type != "cuda" or torch.version.cuda is None:
+                return None, None
+            try:
+                return _CudaMeter(self._recorder), None
+            except (VernierError, AttributeError) as error:
+                return None, f"CUDA: {error}"
+        if name == "triton":
+            from .triton_meter import meter_for
+
+            meter, reason = meter_for(self._recorder, device)
+            self._kernels = meter or self._kernels
+            return meter, reason
+        if name == "torch" and self._with_checksums:
+            return None, "torch has no operator for checksums"
+        return (self.torch if name == "torch" else name), None
+
+    def _tell(self, device, name, reasons):
+        text = f"{device}: tensors are measured {DESCRIPTIONS[name]}"
+        if self._forced not in (AUTO, name):
+            log.warning(f"{text}, not by {self._forced} as asked: {'; '.join(reasons) or 'that is for other devices'}")
+        elif reasons and device.type == "cuda":
+            log.warning(f"{text}, which takes longer: {'; '.join(reasons)}")
+        else:
+            log.info(text + (f" ({'; '.join(reasons)})" if reasons else ""))
+
+
+DESCRIPTIONS = {
+    "cuda": "there by a CUDA kernel",
+    "triton": "there by a kernel that Triton compiled",
+    "torch": "there by torch's operators",
+    "host": "on the host, to which they are copied",
+}
+
+
+def forced(setting):
+    """The environment wins over the setting."""
+    name = os.environ.get(VARIABLE, "") or setting
+    if name not in (AUTO, *NAMES):
+        log.warning(f"{VARIABLE}={name} is none of {', '.join((AUTO, *NAMES))}, and is ignored")
+        return setting
+    return name
+
+
+def interprets():
+    """Whether Triton runs kernels on the host, for tests."""
+    return os.environ.get("TRITON_INTERPRET", "") in ("1", "true")
+
+
+def _compiler_path():
+    """CUDA's run-time compiler that torch came with."""
+    own = os.path.dirname(torch.__file__)
+    patterns = (
+        (own, "lib", "libnvrtc*.so*"),
+        (own, os.pardir, "nvidia", "*", "lib", "libnvrtc.so*"),
+    )
+    found = [path for pattern in patterns for path in sorted(glob.glob(os.path.join(*pattern)))]
+    return next((path for path in found if "builtins" not in os.path.basename(path)), None)
