@@ -256,7 +256,22 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // torch would choose a kernel by the device before it comes to the fallback.
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&ByTheCpu>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&ByTheCpu>());
+  // And build these from other operators, which round differently from the CPU's own kernel.
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (!op || name.name.rfind("aten::", 0) != 0 ||
+        op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
+      continue;
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) continue;
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
+    m.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&ByTheCpu>());
+  }
 }
+
+// A copy knows itself what a lazy conjugate or negative means.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 // ---- devices, streams, events
 
