@@ -91,6 +91,15 @@ def _device_module(library):
             library.FakeSetDevice(before)
 
     @contextlib.contextmanager
+    def out_of_memory():
+        """Inside, nothing more can be allocated."""
+        library.FakeLimitMemory(ctypes.c_bool(True))
+        try:
+            yield
+        finally:
+            library.FakeLimitMemory(ctypes.c_bool(False))
+
+    @contextlib.contextmanager
     def on_stream(stream):
         before = torch.accelerator.current_stream(stream.device)
         torch.accelerator.set_stream(stream)
@@ -110,6 +119,7 @@ def _device_module(library):
     module.stream = on_stream
     module.Stream = getattr(torch, "Stream", None)
     module.Event = getattr(torch, "Event", None)
+    module.out_of_memory = out_of_memory
     module.empty_cache = lambda: None
     module._is_in_bad_fork = lambda: False
     module.manual_seed = module.manual_seed_all = lambda seed: None  # its random numbers are the CPU's

@@ -43,8 +43,12 @@ struct Block {
   size_t half_bytes;
 };
 
+std::atomic<size_t> used_bytes{0};
+std::atomic<size_t> limit_bytes{SIZE_MAX};
+
 void FreeBlock(void* context) {
   const auto* block = static_cast<Block*>(context);
+  used_bytes -= block->half_bytes;
   munmap(block->address, 2 * block->half_bytes);
   delete block;
 }
@@ -55,8 +59,11 @@ struct FakeAllocator final : c10::Allocator {
     if (num_bytes == 0) return {nullptr, nullptr, &c10::detail::deleteNothing, device};
     const size_t page_bytes = sysconf(_SC_PAGESIZE);
     const size_t half_bytes = (num_bytes + page_bytes - 1) / page_bytes * page_bytes;
+    TORCH_CHECK_WITH(OutOfMemoryError, used_bytes + half_bytes <= limit_bytes, "fake device: out of memory, ",
+                     num_bytes, " bytes wanted");
     void* address = mmap(nullptr, 2 * half_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK(address != MAP_FAILED, "fake device: out of memory, ", num_bytes, " bytes wanted");
+    TORCH_CHECK(address != MAP_FAILED, "fake device: no address space for ", num_bytes, " bytes");
+    used_bytes += half_bytes;
     auto* block = new Block{static_cast<char*>(address), half_bytes};
     mprotect(block->address + half_bytes, half_bytes, PROT_READ | PROT_WRITE);
     return {address, block, &FreeBlock, device};
@@ -375,5 +382,6 @@ const bool is_registered = (at::RegisterPrivateUse1HooksInterface(new FakeHooks)
 extern "C" {
 int FakeCurrentDevice() { return current_device; }
 void FakeSetDevice(int index) { current_device = static_cast<c10::DeviceIndex>(index); }
+void FakeLimitMemory(bool is_full) { limit_bytes = is_full ? used_bytes.load() : SIZE_MAX; }
 void FakeSynchronize(int index) { fake_guard.synchronizeDevice(static_cast<c10::DeviceIndex>(index)); }
 }
