@@ -1,7 +1,7 @@
 """Recording on a device that is neither the CPU nor CUDA.
 
-The tests themselves are in on_fake_device.py. A process keeps such a device for good, and one that reads its memory by
-mistake dies, so each group of them has a process of its own.
+The tests themselves are in on_fake_device/. A process keeps such a device for good, and one that reads its memory by
+mistake dies, so each file there runs in a process of its own.
 """
 
 import os
@@ -12,23 +12,20 @@ from pathlib import Path
 import fake_device
 import pytest
 
-CASES = Path(__file__).with_name("on_fake_device.py")
-# By words in the names of tests, and the rest.
-GROUPS = {"L0_L1": "L0_ or L1_", "mix_L2": "mix_ or L2_", "others": "not (L0_ or L1_ or mix_ or L2_)"}
+FOLDER = Path(__file__).with_name("on_fake_device")
+FILES = sorted(path for path in FOLDER.glob("*.py") if "\ndef test_" in path.read_text())
 
 
 @pytest.mark.skipif(bool(fake_device.why_not()), reason=fake_device.why_not() or "-")
-@pytest.mark.parametrize("group", list(GROUPS))
-def test_in_a_process_of_its_own(group, tmp_path):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    words = ["-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tests'}", str(CASES), "-k"]
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_in_a_process_of_its_own(path, tmp_path):
     done = subprocess.run(
-        [sys.executable, *words, GROUPS[group]],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tests'}", str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
-        cwd=CASES.parents[3],
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        cwd=FOLDER.parents[3],
         timeout=600,
     )
     print(done.stdout)
