@@ -2,7 +2,7 @@
 
 ``load()`` adds it to this process, for good: torch cannot forget a device, and backward passes only work on devices
 that were there when the first one began. So its tests run in processes of their own, see record/test_fake_device.py.
-It needs torch 2.1, its headers, and a compiler; ``why_not()`` says what is missing.
+It needs torch 2.6, its headers, and a compiler; ``why_not()`` says what is missing.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ _COMPILER = os.environ.get("CXX", "g++")
 
 def why_not():
     """A reason to skip, or ""."""
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 1):
-        return f"torch {torch.__version__} cannot register a device with hooks of its own; that begins with 2.1"
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
+        return f"torch {torch.__version__} has no torch.accelerator; that begins with 2.6"
     if not (_TORCH / "include" / "ATen" / "ATen.h").exists():
         return "this torch came without its C++ headers"
     if shutil.which(_COMPILER) is None:
@@ -74,11 +74,9 @@ def _device_module(library):
     """torch.fake: what torch and its users look for in the module of a device."""
 
     def index(device=None):
-        if device is None:
-            return library.FakeCurrentDevice()
-        if isinstance(device, int):
-            return device
-        found = torch.device(device).index
+        found = device if device is None or isinstance(device, int) else torch.device(device).index
+        if found is not None and not 0 <= found < NUM_DEVICES:
+            raise RuntimeError(f"{NAME}:{found}: there are {NUM_DEVICES} devices")
         return library.FakeCurrentDevice() if found is None else found
 
     @contextlib.contextmanager
@@ -117,8 +115,8 @@ def _device_module(library):
     module.synchronize = lambda device=None: library.FakeSynchronize(index(device))
     module.current_stream = lambda device=None: torch.accelerator.current_stream(index(device))
     module.stream = on_stream
-    module.Stream = getattr(torch, "Stream", None)
-    module.Event = getattr(torch, "Event", None)
+    module.Stream = torch.Stream
+    module.Event = torch.Event
     module.out_of_memory = out_of_memory
     module.empty_cache = lambda: None
     module._is_in_bad_fork = lambda: False

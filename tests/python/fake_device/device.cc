@@ -302,7 +302,7 @@ struct FakeGuard final : c10::impl::DeviceGuardImplInterface {
     return c10::Stream(c10::Stream::UNSAFE, {kFake, device.has_index() ? device.index() : current_device},
                        id);
   }
-  c10::Stream getStream(c10::Device device) const {
+  c10::Stream getStream(c10::Device device) const noexcept {
     return StreamOf(device, current_streams[device.has_index() ? device.index() : current_device]);
   }
   c10::Stream getDefaultStream(c10::Device device) const { return StreamOf(device, 0); }
@@ -311,7 +311,7 @@ struct FakeGuard final : c10::impl::DeviceGuardImplInterface {
     return StreamOf(device, ++last);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const { return getNewStream(device, 0); }
-  c10::Stream exchangeStream(c10::Stream stream) const {
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept {
     const c10::Stream before = getStream(stream.device());
     current_streams[stream.device_index()] = stream.id();
     return before;
