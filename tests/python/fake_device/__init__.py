@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ NUM_DEVICES = 2
 _SOURCE = Path(__file__).with_name("device.cc")
 _FOLDER = Path(__file__).resolve().parents[3] / "out" / "fake_device"
 _TORCH = Path(torch.__file__).parent
-_COMPILER = os.environ.get("CXX", "g++")
+_COMPILER = shlex.split(os.environ.get("CXX") or "g++")
 
 
 def why_not():
@@ -33,15 +34,15 @@ def why_not():
         return f"torch {torch.__version__} has no torch.accelerator; that begins with 2.6"
     if not (_TORCH / "include" / "ATen" / "ATen.h").exists():
         return "this torch came without its C++ headers"
-    if shutil.which(_COMPILER) is None:
-        return f"no compiler: {_COMPILER} is not installed"
+    if shutil.which(_COMPILER[0]) is None:
+        return f"no compiler: {_COMPILER[0]} is not installed"
     return ""
 
 
 def build():
     """The path of the compiled device. Of several processes one compiles, the others wait for it."""
     command = [
-        *(_COMPILER, "-std=c++20", "-O0", "-w", "-shared", "-fPIC"),
+        *(*_COMPILER, "-std=c++20", "-O0", "-w", "-shared", "-fPIC"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
         *("-isystem", str(_TORCH / "include"), "-isystem", str(_TORCH / "include/torch/csrc/api/include")),
         *(str(_SOURCE), "-L", str(_TORCH / "lib"), "-ltorch_cpu", "-lc10"),
