@@ -186,6 +186,49 @@ def test_have_the_value_of_the_call(sides, task):
         assert len(set(values)) == 7
 
 
+WAYS = {
+    "in place": lambda x, other: x.add_(1),
+    "out": lambda x, other: torch.add(x, other, out=x),
+    "not recorded": lambda x, other: x.zero_(),
+    "by a view": lambda x, other: x[10:].zero_(),
+    "by .data": lambda x, other: x.data.zero_(),
+    "of .data": lambda x, other: x.zero_(),
+    "as an element": lambda x, other: x.__setitem__(0, 5.0),
+    "new .data": lambda x, other: (setattr(x, "data", other), other.fill_(-1)),
+    "resized": lambda x, other: x.resize_(3),
+}
+
+
+@pytest.mark.parametrize("task", ["statistics", "md5", "tensor", "async"])
+@pytest.mark.parametrize("way", list(WAYS))
+def test_changed_in_one_way(sides, way, task):
+    """As an argument and as an output of the call before. ``.data`` counts its versions by itself."""
+
+    def body_on(device):
+        x, other = torch.ones(2000).to(device), torch.arange(2000.0).to(device)
+
+        def body():
+            (x.data if way == "of .data" else x).mul_(2)
+            torch.clone(x.data if way == "of .data" else x)
+            WAYS[way](x, other)
+
+        return body
+
+    ours, theirs = sides.both(body_on, **TASKS[task])
+    assert ours.names[:2] == ["Tensor.mul_.0.forward", "Torch.clone.0.forward"]
+    assert_same_numbers(ours.data, theirs.data)
+    assert_same_files(ours, theirs)
+
+
+@pytest.mark.parametrize("task", ["statistics", "md5", "tensor"])
+def test_share_memory_but_not_the_sign(sides, task):
+    def make(device):
+        c = torch.tensor([[1 + 2j, 3 - 4j], [5 + 6j, 7 + 8j]]).to(device)
+        return [c.imag, c.conj().imag, c, c.conj(), c.real, c.t()]
+
+    compare_tensors(sides, make, **TASKS[task])
+
+
 @pytest.mark.parametrize(
     "section",
     [
