@@ -4,7 +4,10 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include "cli/arguments.h"
 #include "cli/build_info.h"
@@ -58,7 +61,36 @@ std::string MemoryText() {
   return SizeText(std::uint64_t{info.totalram} * info.mem_unit);
 }
 
+// Between single quotes of the shell.
+std::string Quoted(std::string_view word) {
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// What torch has to say about devices, where a Python with it is named: as the command of the wheel does.
+void AddTorch(Facts& facts) {
+  const char* const python = std::getenv("VERNIER_PYTHON");
+  if (python == nullptr || *python == '\0') {
+    facts.emplace_back("torch", "not asked: set VERNIER_PYTHON to a Python that has it");
+    return;
+  }
+  const std::string command = Quoted(python) + " -m vernier.record.meters 2>/dev/null";
+  std::FILE* const output = popen(command.c_str(), "r");
+  std::string text;
+  for (int c; output != nullptr && (c = std::fgetc(output)) != EOF;) text += static_cast<char>(c);
+  if (output == nullptr || pclose(output) != 0 || text.empty()) {
+    facts.emplace_back("torch", fmt::format("none in {}", python));
+    return;
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t tab = line.find('\t');
+    if (tab != std::string::npos) facts.emplace_back(line.substr(0, tab), line.substr(tab + 1));
+  }
+}
 
 Facts AllFacts() {
   Facts facts = {
@@ -74,6 +106,7 @@ Facts AllFacts() {
       {"glibc", gnu_get_libc_version()},
   };
   for (const LibraryVersion& library : kLibraries) facts.emplace_back(library.name, library.version);
+  AddTorch(facts);
   return facts;
 }
 

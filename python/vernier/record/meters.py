@@ -7,7 +7,9 @@ import torch
 
 from .. import VernierError
 from . import core, log
+from .config import Config
 from .torch_meter import TorchMeter
+from .triton_meter import TritonMeter, meter_for
 
 NAMES = ("cuda", "triton", "torch", "host")
 AUTO = "auto"
@@ -55,6 +57,12 @@ class Meters:
         if self._kernels is not None:
             self._kernels.wait()
 
+    def name_of(self, device):
+        """Of the meter that serves it."""
+        self.of(device)
+        meter = self._by_type[device.type]
+        return meter if isinstance(meter, str) else next(name for name, kind in _KINDS.items() if kind is type(meter))
+
     def _choose(self, device):
         if device.type == "meta":
             return "host"  # nothing of it is ever read
@@ -62,7 +70,8 @@ class Meters:
             log.info(f"{device}: tensors are copied to the host, and measured there")
             return "contents"
         reasons = []
-        for name in NAMES if self._forced == AUTO else (self._forced, *NAMES[1:]):
+        first = 0 if self._forced == AUTO else NAMES.index(self._forced)
+        for name in NAMES[first:]:
             meter, reason = self._make(name, device)
             if meter is not None:
                 self._tell(device, name, reasons)
@@ -81,8 +90,6 @@ class Meters:
             except (VernierError, AttributeError) as error:
                 return None, f"CUDA: {error}"
         if name == "triton":
-            from .triton_meter import meter_for
-
             meter, reason = meter_for(self._recorder, device)
             self._kernels = meter or self._kernels
             return meter, reason
@@ -100,6 +107,7 @@ class Meters:
             log.info(text + (f" ({'; '.join(reasons)})" if reasons else ""))
 
 
+_KINDS = {"cuda": _CudaMeter, "triton": TritonMeter, "torch": TorchMeter}
 DESCRIPTIONS = {
     "cuda": "there by a CUDA kernel",
     "triton": "there by a kernel that Triton compiled",
@@ -131,3 +139,29 @@ def _compiler_path():
     )
     found = [path for pattern in patterns for path in sorted(glob.glob(os.path.join(*pattern)))]
     return next((path for path in found if "builtins" not in os.path.basename(path)), None)
+
+
+def accelerators():
+    """Every device of the accelerator at hand."""
+    generic = getattr(torch, "accelerator", None)
+    kind = generic.current_accelerator() if generic is not None and generic.is_available() else None
+    if kind is None and torch.cuda.is_available():
+        kind = torch.device("cuda")
+    count = 0 if kind is None else getattr(torch, kind.type).device_count()
+    return [torch.device(kind.type, index) for index in range(count)]
+
+
+def report():
+    """Lines of `vernier env`: name, tab, text."""
+    print(f"torch\t{torch.__version__}")
+    os.environ["VERNIER_LOG_LEVEL"] = "3"
+    devices = accelerators()
+    if not devices:
+        print("accelerator\tnone that torch knows")
+    meters = Meters(core.Recorder(), Config({"dump_path": "."}))
+    for device in devices:
+        print(f"{device}\ttensors are measured {DESCRIPTIONS[meters.name_of(device)]}")
+
+
+if __name__ == "__main__":
+    report()

@@ -26,12 +26,7 @@ def test_step(sides, level, task, tmp_path):
         assert_nothing_differs(ours, theirs, tmp_path)
 
 
-LOST_VERSION = pytest.mark.xfail(
-    strict=True, reason="the version of a tensor is read after detach(), which begins at 0 inside a dispatch mode"
-)
-
-
-@pytest.mark.parametrize("level", ["L0", "L1", "mix", pytest.param("L2", marks=LOST_VERSION)])
+@pytest.mark.parametrize("level", ["L0", "L1", "mix", "L2"])
 def test_identity(sides, level):
     """Which tensors are the same memory, and how often it was written to."""
     dumps = [sides.step(device, level=level, task="tensor")[0] for device in ("fake:0", "cpu")]
@@ -74,23 +69,13 @@ def test_two_devices(sides, level, task):
         assert (ours.folder / "dump_tensor_data" / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-@pytest.mark.parametrize(
-    "backward",
-    [
-        False,
-        pytest.param(
-            True,
-            marks=pytest.mark.xfail(
-                strict=True, reason="a gradient on a device is refused: 'a deferred tensor has nothing to describe yet'"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("task", ["statistics", "md5", "tensor"])
 def test_level_debug(recording, task, backward):
     found = {}
     for device in ("fake:0", "cpu"):
-        debugger = recording.debugger(level="debug", **TASKS[task])
+        # Elements of a device come later than those of the host, so the first of two equal tensors may be another one.
+        debugger = recording.debugger(level="debug", dedup=False, **TASKS[task])
         x = torch.arange(6.0).to(device).requires_grad_()
         debugger.save({"x": x, "more": [x * 2, 3]}, "x", backward)
         (x * x).sum().backward()
