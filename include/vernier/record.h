@@ -86,7 +86,7 @@ enum PutFlags : std::uint32_t {
   kKeep = VN_PUT_KEEP,
   kRepeated = VN_PUT_REPEATED,
 };
-enum SeenFlags : std::uint32_t { 
+enum SeenFlags : std::uint32_t {
   kSeenNotFinite = VN_SEEN_NOT_FINITE,
   kSeenStopped = VN_SEEN_STOPPED,
   kSeenLaunches = VN_SEEN_LAUNCHES

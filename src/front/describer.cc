@@ -425,9 +425,9 @@ bool Describer::MeasureLater(PyObject* tensor, std::int64_t slot, Described& int
   return pair && PyList_Append(waiting.get(), pair.get()) == 0;
 }
 
-// On a device: this takes a microsecond. `meters` has for each device the dtypes, a bit for each, and the function
-// that gives the stream in use, where the core measures, or None, where the Python side does it later; nothing for a
-// device that the Python side also describes.
+// On a device: this takes a microsecond. `meters` has for each device the dtypes, a bit for each, and the
+// function that gives the stream in use, where the core measures, or None, where the Python side does it
+// later; nothing for a device that the Python side also describes.
 bool Describer::DeviceTensor(PyObject* tensor, std::int64_t code, Described& into, bool& was_taken) {
   const Ref device_object = Attribute(tensor, device_);
   if (!device_object) return false;
@@ -467,9 +467,8 @@ bool Describer::DeviceTensor(PyObject* tensor, std::int64_t code, Described& int
     if (PyErr_Occurred() != nullptr) return false;
   }
   const std::size_t start = into.words.size();
-  into.words.insert(into.words.end(),
-                    {address_or_slot, mark.storage, mark.version, code,
-                     flag | GradFlag(requires_grad) | ParameterFlag(tensor), num_axes});
+  into.words.insert(into.words.end(), {address_or_slot, mark.storage, mark.version, code,
+                                       flag | GradFlag(requires_grad) | ParameterFlag(tensor), num_axes});
   if (!AppendSizes(shape, into.words) || !AppendSizes(Call(stride_.get(), tensor), into.words) ||
       !Place(tensor, mark, start, into)) {
     return false;

@@ -102,7 +102,7 @@ class Describer {
   // clang-format on
   bool with_identity_ = false;
   std::int64_t marked_elements_ = 0;
-  bool measures_as_device_ = false;                    // memory of the host
+  bool measures_as_device_ = false;                   // memory of the host
   std::atomic<std::int64_t> next_slot_ = kFirstSlot;  // of tensors that the Python side measures later
 
   std::mutex storages_mutex_;

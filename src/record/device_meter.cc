@@ -161,7 +161,7 @@ Result<std::shared_ptr<Slot>> DeviceMeter::Measure(const TensorWords& tensor, Re
 }
 
 Result<Done> DeviceMeter::AddJob(const TensorWords& tensor, const Walk& walk, const SummaryRequest& request,
-                               const std::shared_ptr<Slot>& slot) {
+                                 const std::shared_ptr<Slot>& slot) {
   VN_ASSIGN_OR_RETURN(ring_, launcher_->Prepare(tensor.device));
   cuda::Job job = JobFor(tensor, walk, request);
   const DeviceStream where{tensor.device, tensor.stream};
@@ -250,7 +250,8 @@ void DeviceMeter::KeepFailure(Error failure) {
 void DeviceMeter::Lose(std::uint64_t first, std::uint64_t count, Error why) {
   const std::scoped_lock lock(mutex_);
   const std::uint64_t end = std::min(first + count, launched_.load() + 1);
-  for (std::uint64_t i = std::max(first, arrived_.load() + 1); i < end; ++i) pending_[i % kRingSize].lost = true;
+  for (std::uint64_t i = std::max(first, arrived_.load() + 1); i < end; ++i)
+    pending_[i % kRingSize].lost = true;
   KeepFailure(std::move(why));
 }
 

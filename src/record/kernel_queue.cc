@@ -8,8 +8,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A device from which nothing has come for so long while we wait has failed: the program itself has no better way
-// to know from another thread.
+// A device from which nothing has come for so long while we wait has failed: the program itself has no better
+// way to know from another thread.
 constexpr std::chrono::minutes kLongestSilence{2};
 constexpr std::int64_t kNoBlock = std::int64_t{1} << 40;  // the first block of a job that is not there
 constexpr unsigned kLayoutShift = 24, kAxesShift = 32, kWideShift = 40;
@@ -100,7 +100,8 @@ std::span<const std::uint32_t> TablesByHalfBytes() {
       }
     }
     made.insert(made.end(), std::begin(by_bytes.place), std::end(by_bytes.place));
-    for (const auto& of_byte : by_bytes.power) made.insert(made.end(), std::begin(of_byte), std::end(of_byte));
+    for (const auto& of_byte : by_bytes.power)
+      made.insert(made.end(), std::begin(of_byte), std::end(of_byte));
     return made;
   }();
   return tables;

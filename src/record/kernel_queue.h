@@ -1,4 +1,5 @@
-// Launches that the program makes itself, of a kernel that it compiled: they are kept here until it takes them.
+// Launches that the program makes itself, of a kernel that it compiled: they are kept here until it takes
+// them.
 #pragma once
 
 #include <atomic>
@@ -25,19 +26,20 @@ class KernelQueue : public Launcher {
   StreamState Ask(const DeviceStream& stream) override;
 
   bool has_queued() const { return !words_.empty(); }
-  // What was queued since the last call, and is launched by the caller now: as VnRecorderTakeLaunches lays it out.
+  // What was queued since the last call, and is launched by the caller now: as VnRecorderTakeLaunches lays it
+  // out.
   std::vector<std::int64_t> Take();
 
  private:
   const FoundRing ring_;
   std::vector<std::int64_t> words_;
   std::uint64_t last_queued_ = 0;
-  std::atomic<std::uint64_t> taken_{0};  // up to this job
+  std::atomic<std::uint64_t> taken_{0};                                 // up to this job
   mutable std::atomic<std::chrono::steady_clock::duration> last_sign_;  // of life, from the device
 };
 
-// The tables of CRC-32 that the kernel reads: uint32 step[8][16], word[8][16], place[256], power[4][256], where
-// the first two have the product of every half byte with a constant.
+// The tables of CRC-32 that the kernel reads: uint32 step[8][16], word[8][16], place[256], power[4][256],
+// where the first two have the product of every half byte with a constant.
 std::span<const std::uint32_t> TablesByHalfBytes();
 
 }  // namespace vernier

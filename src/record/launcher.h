@@ -36,8 +36,8 @@ class Launcher {
   virtual Result<FoundRing> Prepare(std::int64_t device) = 0;
   // Whether `next` may go into a launch that begins with `first` and has `num_jobs` already.
   virtual bool FitsIn(const cuda::Job& first, unsigned num_jobs, const cuda::Job& next) const = 0;
-  // Onto the stream, behind what is there. Not while the stream is captured into a graph: then nothing runs now,
-  // and the graph must not hold what is ours.
+  // Onto the stream, behind what is there. Not while the stream is captured into a graph: then nothing runs
+  // now, and the graph must not hold what is ours.
   virtual Result<Launched> Launch(const DeviceStream& stream, Jobs& jobs, unsigned num_blocks) = 0;
   // Whether what was launched as this one of all jobs is where somebody can wait for it.
   virtual bool IsOnItsWay(std::uint64_t sequence) const = 0;

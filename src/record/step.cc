@@ -141,7 +141,8 @@ void Step::Release(Field& field) {
 }
 
 PortContext Step::Ports() {
-  return {shared_.meter, shared_.device.get(), sink_->stores() ? sink_.get() : nullptr, slots_, shared_.totals};
+  return {shared_.meter, shared_.device.get(), sink_->stores() ? sink_.get() : nullptr, slots_,
+          shared_.totals};
 }
 
 // The text of a Put, into fresh_. The elements of what it replaces are let go of first, so that their names
@@ -201,11 +202,11 @@ Result<Done> Step::Put(std::string_view name, std::string_view text, std::span<c
     entry.has_stack = true;
   }
   PortReader ports(Ports(), words);
-  if (Result<Done> read = Read(entry, text, flags, ports); !read) {
-    return In(entry.name, std::move(read).error());
-  }
+  Result<Done> read = Read(entry, text, flags, ports);
+  // Even if that failed: some may be on their way, and the next call may change their memory.
   Result<Done> launched = shared_.device != nullptr ? shared_.device->Launch() : Done{};
   if (shared_.queue != nullptr && shared_.queue->has_queued()) seen |= kSeenLaunches;
+  if (!read) return In(entry.name, std::move(read).error());
   if (ports.not_finite()) seen |= kSeenNotFinite;
   Apply(entry, flags);
   CommitIfComplete(entry);

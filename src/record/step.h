@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "record/device_meter.h"
-#include "record/kernel_queue.h"
 #include "record/entry.h"
+#include "record/kernel_queue.h"
 #include "record/ports.h"
 #include "record/side_files.h"
 #include "record/sink.h"
@@ -36,7 +36,7 @@ struct RecorderShared {
   TensorMeter meter;
   std::unique_ptr<DeviceMeter> device;  // null: not used
   KernelQueue* queue = nullptr;         // of `device`, where the program launches
-  Writer writer;                    // last, because its jobs use what is above
+  Writer writer;                        // last, because its jobs use what is above
 };
 
 // Used by one thread at a time. Drains the writer before it goes.

@@ -177,8 +177,9 @@ class Recorder:
         _lib.VnRecorderUseCuda(self._pointer, None if compiler_path is None else os.fsencode(compiler_path))
 
     def use_kernels(self, ring):
-        """Launches are told to ``settings.launch`` from now on; ``ring``: address of RING_WORDS words."""
-        _lib.VnRecorderUseKernels(self._pointer, ring, ring)
+        """Launches are told to ``settings.launch`` from now on; ``ring``: a tensor of RING_WORDS words."""
+        self._ring = ring  # until this is closed
+        _lib.VnRecorderUseKernels(self._pointer, ring.data_ptr(), ring.data_ptr())
 
     def lose(self, first, count, why):
         _lib.VnRecorderLose(self._pointer, first, count, why.encode())

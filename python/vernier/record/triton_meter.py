@@ -49,7 +49,7 @@ class TritonMeter:
         except Exception:
             self._directly, self._prepared = False, {}
             self._try(device)
-        recorder.use_kernels(self._ring)
+        recorder.use_kernels(self._memory)
         self.dtypes = core.device_dtypes()
 
     def _try(self, device):
