@@ -207,9 +207,9 @@ enum {
   VN_SEEN_STOPPED = 2     /* recording has stopped (disk full, unwritable): the call did nothing */
 };
 
-/* {"threads": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
+/* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
  * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0:
- * one per core. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
+ * one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
@@ -253,6 +253,23 @@ VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_
  * stored when it is to be stored. */
 VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
                                      size_t num_words);
+/* The same for memory that stays as it is until VnRecorderReturned names the slot: after each call once,
+ * though it fails. A tensor in C order is measured and stored by the recorder's threads, from where it lies;
+ * the call returns at once. Any other one as by VnRecorderFillTensor. */
+VN_API VnStatus VnRecorderLendTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
+                                     size_t num_words);
+/* The slots of lent memory that is the caller's again, `max_slots` at most; each is told once. `wait` not 0:
+ * until there is one, or nothing is lent. A slot whose number was used twice is told twice. */
+VN_API VnStatus VnRecorderReturned(VnRecorder* recorder, int32_t wait, int64_t* slots, size_t max_slots,
+                                   size_t* num_slots);
+/* Whether a tensor with this dtype, this shape and these checksums (of its bytes in C order: CRC-32, and the
+ * xor of their words of 8 bytes, zeros behind the last) is stored in the open folder, so that its elements
+ * need not be copied. `words` as above; the address is not looked at. `stored`: a number for
+ * VnRecorderFillStored, which takes it once and before VnRecorderEnd; 0: no. */
+VN_API VnStatus VnRecorderFindStored(VnRecorder* recorder, const int64_t* words, size_t num_words,
+                                     uint32_t crc32, uint64_t xor64, int64_t* stored);
+/* Completes a deferred tensor with the numbers and the file of the one that was found. */
+VN_API VnStatus VnRecorderFillStored(VnRecorder* recorder, int64_t slot, int64_t stored);
 /* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler,
  * NULL: by its usual names. Fails with the reason where there is no driver, no compiler or no device. A
  * tensor with VN_TENSOR_CUDA has two more words at its end: the number of the device and the stream

@@ -110,6 +110,7 @@ Result<Done> DumpJsonSink::Arrange(std::span<Entry* const> entries) {
 
 Result<Done> DumpJsonSink::Flush(bool complete) {
   if (files_ && complete) files_->RemoveUnused();
+  if (files_ && context_.writer.failed()) files_->RemoveAfter(context_.writer.failed_at());
   Result<Done> beside = WriteBeside();
   Result<Done> identities = identity_.Flush();
   document_.Rest();
@@ -122,7 +123,7 @@ Result<Done> DumpJsonSink::Flush(bool complete) {
 // A name that begins with a record's stands for one value of it.
 Stored& DumpJsonSink::Named(const Place& place, StoredFile& file) {
   if (place.record.empty()) return file;
-  return files_->NameWithin(place.record, file, [&] { return StemOf(place); });
+  return files_->NameWithin(place.record, file, StemOf(place));
 }
 
 Stored& DumpJsonSink::Store(const Place& place, Elements elements) {
@@ -133,6 +134,21 @@ Stored& DumpJsonSink::StoreAgain(const Place& place, Stored& known) {
   auto& file = static_cast<StoredFile&>(known);
   files_->AddUser(file);
   return Named(place, file);
+}
+
+Kept DumpJsonSink::Keep(const Place& place, Elements elements, std::uint64_t number) {
+  return files_->Keep(place.record, StemOf(place), std::move(elements), number, context_.late_totals);
+}
+
+Stored* DumpJsonSink::FindStored(const Elements& elements) { return files_->FindStored(elements); }
+
+const Measured* DumpJsonSink::NumbersOf(const Stored& stored) const {
+  const std::optional<Measured>& measured = static_cast<const StoredFile&>(stored).measured;
+  return measured ? &*measured : nullptr;
+}
+
+std::uint64_t DumpJsonSink::BytesOf(const Stored& stored) const {
+  return static_cast<const StoredFile&>(stored).num_bytes;
 }
 
 void DumpJsonSink::Drop(Stored& stored) { files_->DropUser(static_cast<StoredFile&>(stored)); }

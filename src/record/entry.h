@@ -1,6 +1,7 @@
 // One record while it is put together, before a sink has it whole.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,7 +17,7 @@ struct Entry;
 
 // Elements that a sink keeps: each sink has a kind of its own.
 struct Stored {
-  bool gone = false;  // replaced or removed since
+  std::atomic<bool> gone{false};  // replaced or removed since
 };
 
 // A tensor whose numbers are still to come.
@@ -28,6 +29,19 @@ struct Slot {
   Measured measured;
   Stored* stored = nullptr;
   std::uint64_t sequence = 0;  // of CudaMeter
+  // The numbers and `stored` come from the writer's threads: nobody's to look at before it was drained, or on
+  // its threads by a job pushed later.
+  bool from_writer = false;
+
+  // Of the elements; numbers that were there before stay.
+  void TakeNumbers(const Measured& found) {
+    if (!has_numbers) measured = found;
+    if (!measured.has_digest) {
+      measured.has_digest = found.has_digest;
+      measured.digest = found.digest;
+    }
+    has_numbers = true;
+  }
 };
 
 // Which memory a tensor is a view of, so that an output is known again where it is an input.

@@ -151,7 +151,31 @@ Result<Done> Recorder::Fill(std::int64_t slot, std::span<const FilledValue, 4> v
 }
 
 Result<Done> Recorder::FillTensor(std::int64_t slot, std::span<const std::int64_t> words) {
-  return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words); });
+  return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words, nullptr); });
+}
+
+// Whatever becomes of the call, the memory comes back when nobody has it any more.
+Result<Done> Recorder::LendTensor(std::int64_t slot, std::span<const std::int64_t> words) {
+  StagingPool::Buffer lent = impl_->shared.loans.Borrow(words.empty() ? 0 : words.front(), slot);
+  return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words, std::move(lent)); });
+}
+
+std::size_t Recorder::TakeReturned(std::span<std::int64_t> slots, bool wait) {
+  return impl_->shared.loans.TakeReturned(slots, wait);
+}
+
+Result<std::int64_t> Recorder::FindStored(std::span<const std::int64_t> words, std::uint32_t crc32,
+                                          std::uint64_t xor64) {
+  std::int64_t found = 0;
+  VN_RETURN_IF_ERROR(impl_->OnStep([&](Step& step) -> Result<Done> {
+    VN_ASSIGN_OR_RETURN(found, step.FindStored(words, crc32, xor64));
+    return Done{};
+  }));
+  return found;
+}
+
+Result<Done> Recorder::FillStored(std::int64_t slot, std::int64_t stored) {
+  return impl_->OnStep([&](Step& step) { return step.FillStored(slot, stored); });
 }
 
 Result<Done> Recorder::UseCuda(const std::string& compiler_path) {
@@ -175,7 +199,12 @@ Result<Done> Recorder::End() {
 
 RecordTotals Recorder::Totals() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->shared.totals;
+  RecordTotals totals = impl_->shared.totals;
+  const LateTotals& late = impl_->shared.late_totals;
+  totals.num_files += late.num_files;
+  totals.bytes_stored += late.bytes_stored;
+  totals.bytes_saved += late.bytes_saved;
+  return totals;
 }
 
 }  // namespace vernier

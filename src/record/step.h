@@ -13,6 +13,8 @@
 
 #include "record/cuda_meter.h"
 #include "record/entry.h"
+#include "record/late_tensor.h"
+#include "record/loans.h"
 #include "record/ports.h"
 #include "record/side_files.h"
 #include "record/sink.h"
@@ -26,12 +28,14 @@ namespace vernier {
 // What a recorder keeps from one step folder to the next.
 struct RecorderShared {
   explicit RecorderShared(RecorderOptions chosen)
-      : options(std::move(chosen)), floor(options), meter(options) {}
+      : options(std::move(chosen)), floor(options), meter(options), writer(options.num_writers) {}
 
   RecorderOptions options;
   DiskFloor floor;
   StackTable stacks;
   RecordTotals totals;
+  LateTotals late_totals;
+  Loans loans;
   TensorMeter meter;
   std::unique_ptr<CudaMeter> cuda;  // null: not used
   Writer writer;                    // last, because its jobs use what is above
@@ -56,7 +60,11 @@ class Step {
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
-  Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
+  // `lent`: the memory of the tensor, which stays as it is while somebody holds that; null: until the return.
+  Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words, StagingPool::Buffer lent);
+  Result<std::int64_t> FindStored(std::span<const std::int64_t> words, std::uint32_t crc32,
+                                  std::uint64_t xor64);
+  Result<Done> FillStored(std::int64_t slot, std::int64_t stored);
   Result<Done> Flush();
   // What is finished goes into files, as far as it did not yet. Recording stops when that fails.
   void KeepUp();
@@ -88,6 +96,7 @@ class Step {
   void CommitWaiting();
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
+  static Place PlaceOf(const Slot& slot);
   void Complete(std::int64_t number, Slot& slot);
   Result<Done> Arrange();
 
@@ -101,6 +110,7 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
   Slots slots_;
+  std::vector<Stored*> found_;  // by FindStored; null: given away
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // what the sink has is, or holds what was replaced
   std::optional<Error> stopped_;
