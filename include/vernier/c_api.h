@@ -262,14 +262,15 @@ VN_API VnStatus VnRecorderLendTensor(VnRecorder* recorder, int64_t slot, const i
  * until there is one, or nothing is lent. A slot whose number was used twice is told twice. */
 VN_API VnStatus VnRecorderReturned(VnRecorder* recorder, int32_t wait, int64_t* slots, size_t max_slots,
                                    size_t* num_slots);
-/* Whether a tensor with this dtype, this shape and these checksums (of its bytes in C order: CRC-32, and the
- * xor of their words of 8 bytes, zeros behind the last) is stored in the open folder, so that its elements
- * need not be copied. `words` as above; the address is not looked at. `stored`: a number for
- * VnRecorderFillStored, which takes it once and before VnRecorderEnd; 0: no. */
-VN_API VnStatus VnRecorderFindStored(VnRecorder* recorder, const int64_t* words, size_t num_words,
-                                     uint32_t crc32, uint64_t xor64, int64_t* stored);
-/* Completes a deferred tensor with the numbers and the file of the one that was found. */
-VN_API VnStatus VnRecorderFillStored(VnRecorder* recorder, int64_t slot, int64_t stored);
+/* Before a deferred tensor is put: whether it is the same as an earlier one of the open folder, so that its
+ * elements need not be copied. That is one with equal dtype, shape and checksums of the bytes in C order:
+ * their CRC-32, and the xor of their words of 8 bytes, zeros behind the last. `same`: the slot of that one, to
+ * be handed to VnRecorderFillSame; 0: none, and this one has to be filled. `words` as above; the address is
+ * not looked at. Slots must not be 0, and not be used again before VnRecorderEnd. */
+VN_API VnStatus VnRecorderFindSame(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words,
+                                   uint32_t crc32, uint64_t xor64, int64_t* same);
+/* Completes a deferred tensor with the numbers and the file of the same one. That was filled before. */
+VN_API VnStatus VnRecorderFillSame(VnRecorder* recorder, int64_t slot, int64_t same);
 /* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler,
  * NULL: by its usual names. Fails with the reason where there is no driver, no compiler or no device. A
  * tensor with VN_TENSOR_CUDA has two more words at its end: the number of the device and the stream

@@ -125,9 +125,9 @@ class Recorder {
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> LendTensor(std::int64_t slot, std::span<const std::int64_t> words);
   std::size_t TakeReturned(std::span<std::int64_t> slots, bool wait);
-  Result<std::int64_t> FindStored(std::span<const std::int64_t> words, std::uint32_t crc32,
-                                  std::uint64_t xor64);
-  Result<Done> FillStored(std::int64_t slot, std::int64_t stored);
+  Result<std::int64_t> FindSame(std::int64_t slot, std::span<const std::int64_t> words, std::uint32_t crc32,
+                                std::uint64_t xor64);
+  Result<Done> FillSame(std::int64_t slot, std::int64_t same);
   Result<Done> Flush();
   Result<Done> End();
   RecordTotals Totals() const;

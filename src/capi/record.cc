@@ -235,17 +235,17 @@ VnStatus VnRecorderReturned(VnRecorder* recorder, int32_t wait, int64_t* slots, 
   });
 }
 
-VnStatus VnRecorderFindStored(VnRecorder* recorder, const int64_t* words, size_t num_words, uint32_t crc32,
-                              uint64_t xor64, int64_t* stored) {
+VnStatus VnRecorderFindSame(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words,
+                            uint32_t crc32, uint64_t xor64, int64_t* same) {
   return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
-    if (stored == nullptr) return BadArgument("stored", "is NULL");
-    VN_ASSIGN_OR_RETURN(*stored, r.FindStored({words, words != nullptr ? num_words : 0}, crc32, xor64));
+    if (same == nullptr) return BadArgument("same", "is NULL");
+    VN_ASSIGN_OR_RETURN(*same, r.FindSame(slot, {words, words != nullptr ? num_words : 0}, crc32, xor64));
     return Done{};
   });
 }
 
-VnStatus VnRecorderFillStored(VnRecorder* recorder, int64_t slot, int64_t stored) {
-  return OnRecorder(recorder, [&](Recorder& r) { return r.FillStored(slot, stored); });
+VnStatus VnRecorderFillSame(VnRecorder* recorder, int64_t slot, int64_t same) {
+  return OnRecorder(recorder, [&](Recorder& r) { return r.FillSame(slot, same); });
 }
 
 VnStatus VnRecorderFlush(VnRecorder* recorder) {

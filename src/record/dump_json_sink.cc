@@ -140,15 +140,8 @@ Kept DumpJsonSink::Keep(const Place& place, Elements elements, std::uint64_t num
   return files_->Keep(place.record, StemOf(place), std::move(elements), number, context_.late_totals);
 }
 
-Stored* DumpJsonSink::FindStored(const Elements& elements) { return files_->FindStored(elements); }
-
-const Measured* DumpJsonSink::NumbersOf(const Stored& stored) const {
-  const std::optional<Measured>& measured = static_cast<const StoredFile&>(stored).measured;
-  return measured ? &*measured : nullptr;
-}
-
-std::uint64_t DumpJsonSink::BytesOf(const Stored& stored) const {
-  return static_cast<const StoredFile&>(stored).num_bytes;
+Kept DumpJsonSink::KeepAgain(const Place& place, Stored& known, std::uint64_t number) {
+  return files_->KeepAgain(place.record, StemOf(place), static_cast<StoredFile&>(known), number);
 }
 
 void DumpJsonSink::Drop(Stored& stored) { files_->DropUser(static_cast<StoredFile&>(stored)); }

@@ -25,9 +25,7 @@ class DumpJsonSink : public Sink {
   Stored& Store(const Place& place, Elements elements) override;
   bool keeps() const override { return files_.has_value(); }
   Kept Keep(const Place& place, Elements elements, std::uint64_t number) override;
-  Stored* FindStored(const Elements& elements) override;
-  const Measured* NumbersOf(const Stored& stored) const override;
-  std::uint64_t BytesOf(const Stored& stored) const override;
+  Kept KeepAgain(const Place& place, Stored& known, std::uint64_t number) override;
   Stored& StoreAgain(const Place& place, Stored& known) override;
   void Drop(Stored& stored) override;
   std::string_view NameOf(const Stored& stored) const override;

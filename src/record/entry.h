@@ -32,6 +32,8 @@ struct Slot {
   // The numbers and `stored` come from the writer's threads: nobody's to look at before it was drained, or on
   // its threads by a job pushed later.
   bool from_writer = false;
+  std::uint64_t num_bytes = 0;
+  Stored* decided = nullptr;  // `stored` as it was decided: for tensors that are the same; of Sink::Keep()
 
   // Of the elements; numbers that were there before stay.
   void TakeNumbers(const Measured& found) {

@@ -164,18 +164,18 @@ std::size_t Recorder::TakeReturned(std::span<std::int64_t> slots, bool wait) {
   return impl_->shared.loans.TakeReturned(slots, wait);
 }
 
-Result<std::int64_t> Recorder::FindStored(std::span<const std::int64_t> words, std::uint32_t crc32,
-                                          std::uint64_t xor64) {
+Result<std::int64_t> Recorder::FindSame(std::int64_t slot, std::span<const std::int64_t> words,
+                                        std::uint32_t crc32, std::uint64_t xor64) {
   std::int64_t found = 0;
   VN_RETURN_IF_ERROR(impl_->OnStep([&](Step& step) -> Result<Done> {
-    VN_ASSIGN_OR_RETURN(found, step.FindStored(words, crc32, xor64));
+    VN_ASSIGN_OR_RETURN(found, step.FindSame(slot, words, crc32, xor64));
     return Done{};
   }));
   return found;
 }
 
-Result<Done> Recorder::FillStored(std::int64_t slot, std::int64_t stored) {
-  return impl_->OnStep([&](Step& step) { return step.FillStored(slot, stored); });
+Result<Done> Recorder::FillSame(std::int64_t slot, std::int64_t same) {
+  return impl_->OnStep([&](Step& step) { return step.FillSame(slot, same); });
 }
 
 Result<Done> Recorder::UseCuda(const std::string& compiler_path) {

@@ -6,9 +6,9 @@
 //   beside them (stacks, parents) follows with the next KeepUp();
 // - a call that fails leaves what was written before as it was. The recorder stops then.
 // The recorder promises that
-// - calls come one at a time, but for Append() and Keep(): these come from the writer's threads as long as the
-//   writer is busy, one Append() and one Keep() at a time, and run beside Store(), StoreAgain(), Drop(),
-//   FindStored(), AddStack(), SetParent() and KeepUp();
+// - calls come one at a time, but for Append(), Keep() and KeepAgain(): these come from the writer's threads as
+//   long as the writer is busy, one Append() and one of the others at a time, and run beside Store(),
+//   StoreAgain(), Drop(), AddStack(), SetParent() and KeepUp();
 // - KeepUp() comes about once a second as long as recording goes on;
 // - the jobs that Store() pushes to the writer have run before a record that names their elements comes.
 #pragma once
@@ -60,7 +60,6 @@ struct Elements {
   StagingPool::Buffer bytes;
   TensorStats stats;  // with RecorderOptions::full_statistics
   std::optional<std::uint64_t> xor64 = std::nullopt;
-  std::optional<Measured> measured = std::nullopt;  // what was written about them
 };
 
 // Where elements will be, and what is left to do for it: on any thread, beside others. That says where they
@@ -90,16 +89,12 @@ class Sink {
   virtual bool stores() const = 0;
   // Keeps them for `place`: as they are, or by what it knows to hold the same.
   virtual Stored& Store(const Place& place, Elements elements) = 0;
-  // Whether Keep() and FindStored() may be called.
+  // Whether Keep() and KeepAgain() may be called.
   virtual bool keeps() const { return false; }
   // As Store(), for a job of the writer with this number: the same is kept whichever thread is fast.
   virtual Kept Keep(const Place&, Elements, std::uint64_t) { return {}; }
-  // What is kept of elements with this dtype, shape and checksums, with one place more that names it; null:
-  // nothing. `bytes` is not looked at.
-  virtual Stored* FindStored(const Elements&) { return nullptr; }
-  // Elements::measured of what FindStored() gave, and their size.
-  virtual const Measured* NumbersOf(const Stored&) const { return nullptr; }
-  virtual std::uint64_t BytesOf(const Stored&) const { return 0; }
+  // As StoreAgain(), like Keep().
+  virtual Kept KeepAgain(const Place&, Stored&, std::uint64_t) { return {}; }
   // The same elements at another place.
   virtual Stored& StoreAgain(const Place& place, Stored& known) = 0;
   // One place fewer names them.

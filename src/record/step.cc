@@ -364,6 +364,8 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
   VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
   std::span<const std::int64_t> rest = words;
   VN_ASSIGN_OR_RETURN(TensorWords tensor, TakeTensor(rest));
+  if (const auto first = firsts_.find(number); first != firsts_.end()) first->second = slot;
+  slot->num_bytes = tensor.num_bytes();
   tensor.flags |= slot->wants_file ? kStore : kNoStore;
   tensor.storage = 0;
   Sink* const store = sink_->stores() && slot->entry != nullptr ? sink_.get() : nullptr;
@@ -385,37 +387,40 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
   --shared_.totals.num_tensors;  // it was counted when it was put
   VN_ASSIGN_OR_RETURN(const StoredCache::Known known,
                       shared_.meter.Measure(tensor, store, place, shared_.totals));
-  slot->stored = known.stored;
+  slot->stored = slot->decided = known.stored;
   slot->TakeNumbers(known.measured);
   Complete(number, *slot);
   return Done{};
 }
 
-Result<std::int64_t> Step::FindStored(std::span<const std::int64_t> words, std::uint32_t crc32,
-                                      std::uint64_t xor64) {
+Result<std::int64_t> Step::FindSame(std::int64_t number, std::span<const std::int64_t> words,
+                                    std::uint32_t crc32, std::uint64_t xor64) {
   VN_ASSIGN_OR_RETURN(const TensorWords tensor, TakeTensor(words));
-  if (!tensor.dtype || tensor.num_elements == 0 || !sink_->keeps()) return 0;
-  Stored* const found = sink_->FindStored({*tensor.dtype, tensor.shape, crc32, nullptr, {}, xor64});
-  if (found == nullptr) return 0;
-  found_.push_back(found);
-  return static_cast<std::int64_t>(found_.size());
+  if (!tensor.dtype || tensor.num_elements == 0 || !shared_.options.dedup) return 0;
+  if (sink_->stores() && !sink_->keeps()) return 0;
+  const auto [first, is_new] = first_with_.try_emplace(
+      {*tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}, crc32, xor64}, number);
+  if (!is_new) return first->second;
+  firsts_[number] = nullptr;
+  return 0;
 }
 
-Result<Done> Step::FillStored(std::int64_t number, std::int64_t stored) {
+Result<Done> Step::FillSame(std::int64_t number, std::int64_t same) {
   VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
-  const auto at = static_cast<std::uint64_t>(stored) - 1;
-  if (at >= found_.size() || found_[at] == nullptr) {
-    return Error{ErrorCode::kBadArgument, "stored " + std::to_string(stored), "was not found before"};
+  const auto first = firsts_.find(same);
+  const bool is_there = first != firsts_.end() && first->second != nullptr;
+  if (!is_there || (slot->wants_file && !first->second->wants_file)) {
+    return Error{ErrorCode::kBadArgument, "slot " + std::to_string(same),
+                 is_there ? "its elements are not stored" : "nothing was filled into it"};
   }
-  Stored& known = *std::exchange(found_[at], nullptr);
-  slot->TakeNumbers(*sink_->NumbersOf(known));
-  if (slot->wants_file && slot->entry != nullptr) {
-    const std::uint64_t num_bytes = sink_->BytesOf(known);
-    shared_.totals.bytes_seen += num_bytes;
-    shared_.totals.bytes_saved += num_bytes;
-    slot->stored = &sink_->StoreAgain(PlaceOf(*slot), known);
+  Sink* const store = slot->wants_file && slot->entry != nullptr ? sink_.get() : nullptr;
+  const Place place = store == nullptr ? Place{} : PlaceOf(*slot);
+  if (store != nullptr) {
+    shared_.totals.bytes_seen += first->second->num_bytes;
+    shared_.totals.bytes_saved += first->second->num_bytes;
   }
-  sink_->Drop(known);
+  slot->from_writer = true;
+  shared_.writer.PushElements(SameTensor::Jobs({slot, first->second, store, place}), 0);
   Complete(number, *slot);
   return Done{};
 }

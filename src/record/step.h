@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <compare>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,9 +64,9 @@ class Step {
                     std::optional<std::uint64_t> digest);
   // `lent`: the memory of the tensor, which stays as it is while somebody holds that; null: until the return.
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words, StagingPool::Buffer lent);
-  Result<std::int64_t> FindStored(std::span<const std::int64_t> words, std::uint32_t crc32,
-                                  std::uint64_t xor64);
-  Result<Done> FillStored(std::int64_t slot, std::int64_t stored);
+  Result<std::int64_t> FindSame(std::int64_t slot, std::span<const std::int64_t> words, std::uint32_t crc32,
+                                std::uint64_t xor64);
+  Result<Done> FillSame(std::int64_t slot, std::int64_t same);
   Result<Done> Flush();
   // What is finished goes into files, as far as it did not yet. Recording stops when that fails.
   void KeepUp();
@@ -78,6 +80,14 @@ class Step {
     Entry* entry;
     std::vector<Field> fields;
     std::uint64_t sequence;  // of CudaMeter, to be waited for; 0: none
+  };
+  // What two tensors share that are taken to be the same.
+  struct Checksums {
+    Dtype dtype;
+    std::vector<std::int64_t> shape;
+    std::uint32_t crc32;
+    std::uint64_t xor64;
+    friend auto operator<=>(const Checksums&, const Checksums&) = default;
   };
   Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink);
 
@@ -110,7 +120,8 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
   Slots slots_;
-  std::vector<Stored*> found_;  // by FindStored; null: given away
+  std::map<Checksums, std::int64_t> first_with_;  // these checksums: its slot
+  std::unordered_map<std::int64_t, std::shared_ptr<Slot>> firsts_;  // by their slots; null: not filled yet
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // what the sink has is, or holds what was replaced
   std::optional<Error> stopped_;

@@ -67,7 +67,6 @@ FileContents ContentsOf(Elements elements) {
   contents.num_bytes = *NumElements(contents.shape, contents.dtype) * ItemBytes(contents.dtype);
   contents.crc32 = elements.crc32;
   contents.xor64 = elements.xor64;
-  contents.measured = elements.measured;
   contents.staged = std::move(elements.bytes);
   return contents;
 }
@@ -370,13 +369,17 @@ Result<Stored*> TensorFiles::WriteApart(StoredFile& named, bool is_new, const st
   return file;
 }
 
-StoredFile* TensorFiles::FindStored(const Elements& elements) {
-  const FileContents wanted = ContentsOf(elements);
+Kept TensorFiles::KeepAgain(std::string_view entry, const std::string& stem, StoredFile& file,
+                            std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
-  StoredFile* const equal = dedup_ ? FindEqual(wanted, /*by_bytes=*/false) : nullptr;
-  if (equal == nullptr || !equal->measured) return nullptr;
-  ++equal->num_users;
-  return equal;
+  ++file.num_users;
+  bool is_new = false;
+  StoredFile& named = SecondName(entry, file, stem, is_new);
+  if (is_new) named.number = number;
+  return {&named, [this, is_new, &file, &named]() -> Result<Stored*> {
+            if (is_new) VN_RETURN_IF_ERROR(LinkWhenWritten(file, named));
+            return &named;
+          }};
 }
 
 void TensorFiles::RemoveUnused() {

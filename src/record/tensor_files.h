@@ -26,7 +26,6 @@ struct FileContents {
   std::uint64_t num_bytes = 0;
   std::uint32_t crc32 = 0;
   std::optional<std::uint64_t> xor64;
-  std::optional<Measured> measured;
   StagingPool::Buffer staged;  // the elements, until they are written; guarded by TensorFiles::staged_mutex_
 };
 
@@ -77,8 +76,8 @@ class TensorFiles {
   // own: see NameWithin().
   Kept Keep(std::string_view entry, const std::string& stem, Elements elements, std::uint64_t number,
             LateTotals& totals);
-  // With one user more; null: none. What it holds is known by its checksums alone.
-  StoredFile* FindStored(const Elements& elements);
+  // That file with one user more, as a part of such a job.
+  Kept KeepAgain(std::string_view entry, const std::string& stem, StoredFile& file, std::uint64_t number);
   // A name that begins with `entry`'s stands for one value of it: when `file` is that of another value of the
   // same entry, gives it a second name. Values of other entries may share it.
   StoredFile& NameWithin(std::string_view entry, StoredFile& file, const std::string& stem);

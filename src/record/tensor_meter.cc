@@ -118,7 +118,6 @@ Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* st
     known.fingerprint = FingerprintOf(summary);
     Elements elements{*tensor.dtype, tensor.shape, summary.crc32, std::move(copy), {}};
     if (request.xor64) elements.xor64 = summary.xor64;
-    if (is_measured) elements.measured = known.measured;
     if (options_.full_statistics) {
       VN_ASSIGN_OR_RETURN(elements.stats, FullStatistics(elements));
     }
