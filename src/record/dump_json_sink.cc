@@ -66,7 +66,8 @@ Result<Done> DumpJsonSink::Create() {
   VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? folder / kTensorFolder : folder));
   VN_RETURN_IF_ERROR(context_.floor.CheckNow(folder));
   if (has_tensors) {
-    files_.emplace(folder / kTensorFolder, options.dedup, context_.writer, context_.floor);
+    context_.earlier.BeginFolder();
+    files_.emplace(folder / kTensorFolder, options.dedup, context_);
   }
   VN_RETURN_IF_ERROR(document_.Create(folder / where_.file, where_.header, where_.dump_data_dir));
   if (options.identity) VN_RETURN_IF_ERROR(identity_.Create(folder / "identity.jsonl"));
@@ -137,7 +138,7 @@ Stored& DumpJsonSink::StoreAgain(const Place& place, Stored& known) {
 }
 
 Kept DumpJsonSink::Keep(const Place& place, Elements elements, std::uint64_t number) {
-  return files_->Keep(place.record, StemOf(place), std::move(elements), number, context_.late_totals);
+  return files_->Keep(place.record, StemOf(place), std::move(elements), number);
 }
 
 Kept DumpJsonSink::KeepAgain(const Place& place, Stored& known, std::uint64_t number) {

@@ -31,8 +31,8 @@ Writer::Undecided LateTensor::Jobs(std::shared_ptr<LateTensor> late, const Tenso
   };
   jobs.decide = [late = std::move(late), found](std::uint64_t number) -> Writer::Job {
     if (late->store == nullptr) return nullptr;
-    Elements elements{*late->tensor.dtype,     late->tensor.shape, found->crc32,
-                      std::move(late->memory), {},                 found->xor64};
+    Elements elements{*late->tensor.dtype, late->tensor.shape, found->crc32, std::move(late->memory), {},
+                      found->xor64};
     return Settled(late->slot, late->store->Keep(late->place, std::move(elements), number));
   };
   return jobs;

@@ -6,7 +6,8 @@
 //   beside them (stacks, parents) follows with the next KeepUp();
 // - a call that fails leaves what was written before as it was. The recorder stops then.
 // The recorder promises that
-// - calls come one at a time, but for Append(), Keep() and KeepAgain(): these come from the writer's threads as
+// - calls come one at a time, but for Append(), Keep() and KeepAgain(): these come from the writer's threads
+// as
 //   long as the writer is busy, one Append() and one of the others at a time, and run beside Store(),
 //   StoreAgain(), Drop(), AddStack(), SetParent() and KeepUp();
 // - KeepUp() comes about once a second as long as recording goes on;
@@ -28,6 +29,7 @@
 namespace vernier {
 
 class DiskFloor;
+class EarlierFiles;
 class StackTable;
 class Writer;
 
@@ -44,6 +46,7 @@ struct SinkContext {
   const StackTable& stacks;
   RecordTotals& totals;
   LateTotals& late_totals;
+  EarlierFiles& earlier;
 };
 
 // Which tensor of which record. A tensor on its own has a path only.

@@ -60,8 +60,8 @@ StatisticText TextOf(const FilledValue& value) {
 }  // namespace
 
 Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
-  const SinkContext context{shared.options, shared.writer, shared.floor,
-                            shared.stacks,  shared.totals, shared.late_totals};
+  const SinkContext context{shared.options, shared.writer,      shared.floor,  shared.stacks,
+                            shared.totals,  shared.late_totals, shared.earlier};
   std::filesystem::path folder = where.folder;
   shared.writer.ForgetFailure();
   VN_ASSIGN_OR_RETURN(std::unique_ptr<Sink> sink, shared.options.open_sink
@@ -355,9 +355,7 @@ Result<Done> Step::Fill(std::int64_t number, std::span<const FilledValue, 4> val
 }
 
 // REQUIRES: somebody waits for it
-Place Step::PlaceOf(const Slot& slot) {
-  return {slot.entry->name, slot.field, slot.path, slot.entry->whole};
-}
+Place Step::PlaceOf(const Slot& slot) { return {slot.entry->name, slot.field, slot.path, slot.entry->whole}; }
 
 Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t> words,
                               StagingPool::Buffer lent) {

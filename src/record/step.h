@@ -1,8 +1,8 @@
 // Everything recorded into one folder: its entries, their order, and when each goes to the sink.
 #pragma once
 
-#include <cstdint>
 #include <compare>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "record/cuda_meter.h"
+#include "record/earlier_files.h"
 #include "record/entry.h"
 #include "record/late_tensor.h"
 #include "record/loans.h"
@@ -37,6 +38,7 @@ struct RecorderShared {
   StackTable stacks;
   RecordTotals totals;
   LateTotals late_totals;
+  EarlierFiles earlier;
   Loans loans;
   TensorMeter meter;
   std::unique_ptr<CudaMeter> cuda;  // null: not used
@@ -120,7 +122,7 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
   Slots slots_;
-  std::map<Checksums, std::int64_t> first_with_;  // these checksums: its slot
+  std::map<Checksums, std::int64_t> first_with_;                    // these checksums: its slot
   std::unordered_map<std::int64_t, std::shared_ptr<Slot>> firsts_;  // by their slots; null: not filled yet
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // what the sink has is, or holds what was replaced

@@ -132,6 +132,7 @@ Writer::Job TensorFiles::WriteJob(StoredFile& file) {
     file.settled = true;
   });
   return [this, &file, at_end, elements = file.staged]() -> Result<Done> {
+    if (file.is_late && LinkEarlier(file)) return Settle(file);
     VN_RETURN_IF_ERROR(floor_.Check(folder_, file.num_bytes));
     const std::filesystem::path path = folder_ / file.name;
     const TensorView tensor = ViewOf(file, elements.get());
@@ -142,7 +143,32 @@ Writer::Job TensorFiles::WriteJob(StoredFile& file) {
   };
 }
 
+// Whether the folder before this one has such a file, which then gets a name in this one as well: both stay
+// whole folders, whichever is removed.
+bool TensorFiles::LinkEarlier(StoredFile& file) {
+  if (!dedup_ || !file.xor64 || file.replaces) return false;
+  const auto earlier = earlier_.Find({file.dtype, file.shape, file.crc32, *file.xor64});
+  if (!earlier || !FileHolds(*earlier, file)) return false;
+  const std::filesystem::path path = folder_ / file.name;
+  unlink(path.c_str());
+  if (link(earlier->c_str(), path.c_str()) != 0) return false;  // another disk, or one without links
+  CountStored(file, false);
+  return true;
+}
+
+// The decision counted it as the other one.
+void TensorFiles::CountStored(const FileContents& contents, bool is_stored) {
+  auto& more = is_stored ? late_totals_.bytes_stored : late_totals_.bytes_saved;
+  auto& less = is_stored ? late_totals_.bytes_saved : late_totals_.bytes_stored;
+  more += contents.num_bytes;
+  less -= contents.num_bytes;
+  late_totals_.num_files += is_stored ? 1 : -1;
+}
+
 Result<Done> TensorFiles::Settle(StoredFile& file) {
+  if (dedup_ && file.xor64) {
+    earlier_.Add({file.dtype, file.shape, file.crc32, *file.xor64}, folder_ / file.name);
+  }
   std::vector<StoredFile*> links;
   {
     const std::scoped_lock lock(staged_mutex_);
@@ -244,7 +270,12 @@ bool TensorFiles::HoldsSame(StoredFile& file, const FileContents& wanted) {
     staged = file.staged;
   }
   if (staged != nullptr) return std::memcmp(staged.get(), wanted.staged.get(), wanted.num_bytes) == 0;
-  const Result<FileRef> found = MappedFile::Open(folder_ / file.name);
+  return FileHolds(folder_ / file.name, wanted);
+}
+
+// REQUIRES: wanted.staged
+bool TensorFiles::FileHolds(const std::filesystem::path& path, const FileContents& wanted) {
+  const Result<FileRef> found = MappedFile::Open(path);
   if (!found) return false;
   const PtFile would_be(ViewOf(wanted, wanted.staged.get()), {.crc32 = wanted.crc32});
   std::span<const std::byte> bytes = (*found)->bytes();
@@ -319,27 +350,28 @@ StoredFile& TensorFiles::Store(std::string_view stem, Elements elements, RecordT
 // Which file it is follows from the checksums, so that decisions, which come one at a time, are short; that
 // the bytes are the same is looked at by the job.
 Kept TensorFiles::Keep(std::string_view entry, const std::string& stem, Elements elements,
-                       std::uint64_t number, LateTotals& totals) {
+                       std::uint64_t number) {
   FileContents wanted = ContentsOf(std::move(elements));
   const std::scoped_lock lock(mutex_);
   StoredFile* const equal = dedup_ ? FindEqual(wanted, /*by_bytes=*/false) : nullptr;
   if (equal == nullptr) {
     StoredFile& file = AddFile(stem, std::move(wanted));
     file.number = number;
-    totals.bytes_stored += file.num_bytes;
-    ++totals.num_files;
+    file.is_late = true;
+    late_totals_.bytes_stored += file.num_bytes;
+    ++late_totals_.num_files;
     return {&file, [&file, write = WriteJob(file)]() -> Result<Stored*> {
               VN_RETURN_IF_ERROR(write());
               return &file;
             }};
   }
   ++equal->num_users;
-  totals.bytes_saved += wanted.num_bytes;
+  late_totals_.bytes_saved += wanted.num_bytes;
   bool is_new = false;
   StoredFile& named = SecondName(entry, *equal, stem, is_new);
   if (is_new) named.number = number;
-  return {&named, [=, this, &named, &totals]() -> Result<Stored*> {
-            if (!HoldsSame(*equal, wanted)) return WriteApart(named, is_new, stem, wanted, number, totals);
+  return {&named, [=, this, &named]() -> Result<Stored*> {
+            if (!HoldsSame(*equal, wanted)) return WriteApart(named, is_new, stem, wanted, number);
             if (is_new) VN_RETURN_IF_ERROR(LinkWhenWritten(*equal, named));
             return &named;
           }};
@@ -348,11 +380,8 @@ Kept TensorFiles::Keep(std::string_view entry, const std::string& stem, Elements
 // Elements whose checksums are those of another file that holds something else, or whose file is gone. They
 // have a name already when `named` is new.
 Result<Stored*> TensorFiles::WriteApart(StoredFile& named, bool is_new, const std::string& stem,
-                                        const FileContents& wanted, std::uint64_t number,
-                                        LateTotals& totals) {
-  totals.bytes_saved -= wanted.num_bytes;
-  totals.bytes_stored += wanted.num_bytes;
-  ++totals.num_files;
+                                        const FileContents& wanted, std::uint64_t number) {
+  CountStored(wanted, true);
   StoredFile* file = &named;
   {
     const std::scoped_lock lock(mutex_);

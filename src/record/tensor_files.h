@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "record/earlier_files.h"
 #include "record/sink.h"
 #include "record/writer.h"
 #include "vernier/record.h"
@@ -35,6 +36,7 @@ struct StoredFile : Stored, FileContents {
   std::uint32_t num_users = 0;     // descriptors that name it
   std::uint64_t number = 0;        // of the writer's job
   bool replaces = false;           // another of the same name
+  bool is_late = false;            // from Keep(): counted in LateTotals
   bool settled = false;            // written, or given up; guarded by staged_mutex_, like the next one
   std::vector<StoredFile*> links;  // names it is to have as well once it is written
 };
@@ -65,8 +67,13 @@ class DiskFloor {
 // Thread-safe, but for RemoveUnused() and RemoveAfter().
 class TensorFiles {
  public:
-  TensorFiles(std::filesystem::path folder, bool dedup, Writer& writer, DiskFloor& floor)
-      : folder_(std::move(folder)), dedup_(dedup), writer_(writer), floor_(floor) {}
+  TensorFiles(std::filesystem::path folder, bool dedup, const SinkContext& context)
+      : folder_(std::move(folder)),
+        dedup_(dedup),
+        writer_(context.writer),
+        floor_(context.floor),
+        late_totals_(context.late_totals),
+        earlier_(context.earlier) {}
   TensorFiles(const TensorFiles&) = delete;
   TensorFiles& operator=(const TensorFiles&) = delete;
 
@@ -74,8 +81,7 @@ class TensorFiles {
   StoredFile& Store(std::string_view stem, Elements elements, RecordTotals& totals);
   // The same as a part of the writer's job `number`, for a value of `entry` or, when that is empty, on its
   // own: see NameWithin().
-  Kept Keep(std::string_view entry, const std::string& stem, Elements elements, std::uint64_t number,
-            LateTotals& totals);
+  Kept Keep(std::string_view entry, const std::string& stem, Elements elements, std::uint64_t number);
   // That file with one user more, as a part of such a job.
   Kept KeepAgain(std::string_view entry, const std::string& stem, StoredFile& file, std::uint64_t number);
   // A name that begins with `entry`'s stands for one value of it: when `file` is that of another value of the
@@ -95,8 +101,11 @@ class TensorFiles {
   Result<Done> Link(const StoredFile& file, StoredFile& linked);
   Result<Done> LinkWhenWritten(StoredFile& file, StoredFile& linked);
   bool HoldsSame(StoredFile& file, const FileContents& wanted);
+  static bool FileHolds(const std::filesystem::path& path, const FileContents& wanted);
   Result<Stored*> WriteApart(StoredFile& named, bool is_new, const std::string& stem,
-                             const FileContents& wanted, std::uint64_t number, LateTotals& totals);
+                             const FileContents& wanted, std::uint64_t number);
+  bool LinkEarlier(StoredFile& file);
+  void CountStored(const FileContents& contents, bool is_stored);
   // REQUIRES: mutex_ is held, for these
   StoredFile* FindName(std::string_view name);
   StoredFile* FindEqual(const FileContents& wanted, bool by_bytes);
@@ -108,6 +117,8 @@ class TensorFiles {
   const bool dedup_;
   Writer& writer_;
   DiskFloor& floor_;
+  LateTotals& late_totals_;
+  EarlierFiles& earlier_;
   std::mutex mutex_;         // of what files there are, and who uses them
   std::mutex staged_mutex_;  // of what is known to be written; taken after mutex_
   std::deque<StoredFile> files_;

@@ -83,8 +83,8 @@ TensorMeter::Checked TensorMeter::Check(const TensorWords& tensor, bool stores, 
   Summary summary = vernier::Summarize(tensor.strided(), request);
   if (request.statistics && !HasHighPrecision(tensor)) RoundSmallSquares(tensor.strided(), summary);
   Checked checked;
-  checked.measured = ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor),
-                                HasHighPrecision(tensor));
+  checked.measured =
+      ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
   checked.crc32 = summary.crc32;
   if (request.xor64) checked.xor64 = summary.xor64;
   return checked;

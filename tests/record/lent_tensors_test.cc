@@ -88,7 +88,8 @@ TEST(LentTensors, AreStoredUnderTheirNamesAndInOrderByAnyNumberOfThreads) {
     recording.Flush();
     const Strings names = DataNames(recording);
     ASSERT_EQ(names.size(), memory.size());
-    for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(Load(recording, names[i]), memory[i]) << names[i];
+    for (std::size_t i = 0; i < names.size(); ++i)
+      EXPECT_EQ(Load(recording, names[i]), memory[i]) << names[i];
     EXPECT_EQ(names[0], "A.0.x.0.pt");
     EXPECT_EQ(names[2], "A.0.x.1.pt");  // the same elements, in another record
     EXPECT_EQ(names[5], "A.2.x.1.pt");  // in the same record: a name of its own
@@ -242,6 +243,47 @@ TEST(LentTensors, AreRecordedWhereThereAreNoThreads) {
   EXPECT_EQ(*status, 0);
 }
 
+// ---- what the step before has stored
+
+TEST(LentTensors, UnchangedSinceTheStepBeforeAreLinkedToItsFile) {
+  Recording recording(Storing(4));
+  const std::vector<float> weight = Numbered(1, 100000), before = Numbered(2, 100), after = Numbered(3, 100);
+  std::vector<std::filesystem::path> folders;
+  for (const int step : {0, 1, 2}) {
+    RecordFolder where = recording.where();
+    where.folder += "-" + std::to_string(step);
+    folders.push_back(where.folder / "dump_tensor_data");
+    ASSERT_TRUE(recording->Begin(where));
+    if (step == 2) {
+      // What somebody did to the file of the step before is nobody else's.
+      std::filesystem::remove(folders[1] / "A.x.0.pt");
+      std::filesystem::copy_file(folders[1] / "A.x.1.pt", folders[1] / "A.x.0.pt");
+    }
+    recording.Put("A", "{\"x\":[\x01,\x01]}", Deferred(1, 100000) + Deferred(2, 100));
+    ASSERT_TRUE(recording->LendTensor(1, Floats(weight)));
+    ASSERT_TRUE(recording->LendTensor(2, Floats(step == 0 ? before : after)));
+  }
+  ASSERT_TRUE(recording->End());
+  const auto num_names = [](const std::filesystem::path& path) {
+    return std::filesystem::hard_link_count(path);
+  };
+  EXPECT_EQ(num_names(folders[0] / "A.x.0.pt"), 1u);  // its second name was removed
+  EXPECT_EQ(num_names(folders[0] / "A.x.1.pt"), 1u);
+  EXPECT_EQ(num_names(folders[1] / "A.x.1.pt"), 2u);
+  EXPECT_EQ(num_names(folders[2] / "A.x.0.pt"), 1u);
+  for (const int step : {0, 1, 2}) {
+    const std::filesystem::path& folder = folders[static_cast<std::size_t>(step)];
+    if (step != 1) {
+      EXPECT_EQ(Load(folder / "A.x.0.pt"), weight) << step;
+    }
+    EXPECT_EQ(Load(folder / "A.x.1.pt"), step == 0 ? before : after) << step;
+  }
+  const RecordTotals totals = recording->Totals();
+  EXPECT_EQ(totals.bytes_saved, 400000u + 400u);
+  EXPECT_EQ(totals.bytes_stored + totals.bytes_saved, totals.bytes_seen);
+  EXPECT_EQ(totals.num_files, 4u);
+}
+
 // ---- equal ones, known by their checksums before they are copied
 
 Summary ChecksumsOf(const std::vector<float>& values) {
@@ -306,8 +348,8 @@ TEST(SameTensors, DifferInShapeOrDtypeOrAreNotAskedFor) {
   EXPECT_EQ(find(apart, 2, Tensor(memory, Dtype::kF32, {6})), 0);
 }
 
-// Two pairs of words exchanged keep the xor; the CRC-32 of bytes that differ by a multiple of its polynomial is
-// the same. So both checksums agree, and the bytes do not.
+// Two pairs of words exchanged keep the xor; the CRC-32 of bytes that differ by a multiple of its polynomial
+// is the same. So both checksums agree, and the bytes do not.
 TEST(LentTensors, WithEqualChecksumsAndOtherBytesHaveFilesOfTheirOwn) {
   constexpr std::size_t kNumWords = 64;
   constexpr std::uint64_t kPolynomial = 0x1'DB71'0641;  // of CRC-32, its lowest power in the highest bit

@@ -63,7 +63,8 @@ TEST(Writer, WritesElementsBesideEachOther) {
   std::atomic<int> num_running{0};
   const auto meet = [&]() -> Result<Done> {
     ++num_running;
-    for (int i = 0; i < 5000 && num_running < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 5000 && num_running < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return num_running == 2 ? Result<Done>(Done{}) : Failing("alone");
   };
   writer.PushElements(meet, kLarge);
@@ -146,7 +147,9 @@ TEST(Writer, AFailureWhileMeasuringOrDecidingStopsToo) {
     Writer writer(4);
     bool recorded = false;
     Writer::Undecided elements;
-    elements.measure = [=]() -> Result<Done> { return decides ? Result<Done>(Done{}) : Failing("measuring"); };
+    elements.measure = [=]() -> Result<Done> {
+      return decides ? Result<Done>(Done{}) : Failing("measuring");
+    };
     elements.decide = [](std::uint64_t) -> Writer::Job { throw std::bad_alloc(); };
     writer.PushElements(std::move(elements), kLarge);
     writer.Push([&]() -> Result<Done> {

@@ -170,7 +170,8 @@ def test_a_slab_is_used_again_only_when_all_of_it_is_back(monkeypatch):
     ring = contents._Ring(recorder, 8 * KIB)
     tensor = torch.empty(2 * KIB, dtype=torch.uint8)
     places = [ring.take(slot, tensor).data_ptr() for slot in (1, 2, 3, 4)]
-    assert len(set(places)) == 4 and len(ring._slabs) == 2
+    assert len(set(places)) == 4
+    assert len(ring._slabs) == 2
     ring.num_lent, recorder.back = 4, [1, 4]
     assert ring.take(5, tensor).data_ptr() not in places  # half of each is still read
     recorder.back = [2]
@@ -284,7 +285,8 @@ def fake_module(log):
 
 def test_copies_run_on_a_stream_of_their_own_and_in_order_with_the_model(step, monkeypatch):
     log = []
-    monkeypatch.setattr(contents, "_module", lambda device, module=fake_module(log): module)
+    module = fake_module(log)
+    monkeypatch.setattr(contents, "_module", lambda device: module)
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: log.append(f"kept for {stream.name}"))
     recorded, tensor = step(), torch.randn(30, 20)
     recorded.copy(tensor)
@@ -301,7 +303,8 @@ def test_copies_run_on_a_stream_of_their_own_and_in_order_with_the_model(step, m
 
 def test_a_device_without_room_for_a_copy_in_order_is_copied_as_it_is(step, monkeypatch):
     log = []
-    monkeypatch.setattr(contents, "_module", lambda device, module=fake_module(log): module)
+    module = fake_module(log)
+    monkeypatch.setattr(contents, "_module", lambda device: module)
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
 
     def no_room(tensor):
