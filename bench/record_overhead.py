@@ -7,9 +7,9 @@
 Prints one line of json; "reading_ratio" is what a bare step and plainly reading every measured byte once would take
 together, the least that any recording could. With KIND tensor it has the speeds, in GB (10^9 bytes) a second of the
 recorded step: "seen" of what was handed over, "stored" of what was written; beside them what the same machine does
-plainly: "plain_copy" from the device to pinned memory, "plain_writers" to files in the same folder. The model on the CPU is a decoder of 12 layers, width 512, 50 M
-parameters, 256 tokens, float32 and SGD; on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024
-tokens, bfloat16, without SGD.
+plainly: "plain_copy" from the device to pinned memory, "plain_writers" to files in the same folder. The model on the
+CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32 and SGD; on a GPU one of 16 layers, width
+2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, without SGD.
 """
 
 import argparse
@@ -156,7 +156,7 @@ def lend(options, folder):
     found = {"plain_writers_gb_per_s": plain_writers(options.threads, folder)}
     for way in ("fill_tensor", "lend_tensor"):
         seconds, calls = [], []
-        for number in range(4):
+        for _ in range(4):
             recorder = core.Recorder(tensors=True, writers=options.threads, min_free_bytes=0)
             step = os.path.join(folder, "step")
             recorder.begin(folder=step, header={}, dump_data_dir="d")

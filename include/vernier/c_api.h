@@ -207,9 +207,10 @@ enum {
   VN_SEEN_STOPPED = 2     /* recording has stopped (disk full, unwritable): the call did nothing */
 };
 
-/* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
- * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0:
- * one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
+/* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
+ * "statistics" | "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all
+ * optional. threads 0: one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5
+ * % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
@@ -264,9 +265,9 @@ VN_API VnStatus VnRecorderReturned(VnRecorder* recorder, int32_t wait, int64_t* 
                                    size_t* num_slots);
 /* Before a deferred tensor is put: whether it is the same as an earlier one of the open folder, so that its
  * elements need not be copied. That is one with equal dtype, shape and checksums of the bytes in C order:
- * their CRC-32, and the xor of their words of 8 bytes, zeros behind the last. `same`: the slot of that one, to
- * be handed to VnRecorderFillSame; 0: none, and this one has to be filled. `words` as above; the address is
- * not looked at. Slots must not be 0, and not be used again before VnRecorderEnd. */
+ * their CRC-32, and the xor of their words of 8 bytes, zeros behind the last. `same`: the slot of that one,
+ * to be handed to VnRecorderFillSame; 0: none, and this one has to be filled. `words` as above; the address
+ * is not looked at. Slots must not be 0, and not be used again before VnRecorderEnd. */
 VN_API VnStatus VnRecorderFindSame(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words,
                                    uint32_t crc32, uint64_t xor64, int64_t* same);
 /* Completes a deferred tensor with the numbers and the file of the same one. That was filled before. */

@@ -65,7 +65,8 @@ class Contents:
 
     def _hand_over(self, slot, same, host, event):
         if same:
-            return self._recorder.fill_same(slot, same)
+            self._recorder.fill_same(slot, same)
+            return
         if event is not None:
             event.synchronize()
         self._ring.num_lent += 1
@@ -151,7 +152,7 @@ class _Slab:
 
 
 class _Ring:
-    """Pinned memory in slabs, each used from its beginning to its end, and again when all pieces of it are back. Tensors
+    """Pinned memory in slabs, each used from its beginning to its end, and again when all pieces are back. Tensors
     larger than a slab have memory of their own."""
 
     def __init__(self, recorder, limit_bytes):

@@ -316,3 +316,24 @@ def test_a_device_without_room_for_a_copy_in_order_is_copied_as_it_is(step, monk
         recorded.copy(tensor.t())
     recorded.contents.hand_over()
     assert recorded.load(recorded.finish()[0]).equal(tensor.t())
+
+
+def test_the_stage_of_a_device_stores_what_it_is_given(step, tmp_path):
+    from vernier.record.config import Config
+    from vernier.record.describe import Describer, Values
+    from vernier.record.device import DeviceStage
+
+    recorded = step()
+    stage = DeviceStage(recorded.recorder, Config({"dump_path": str(tmp_path), "task": "tensor"}))
+    describer = Describer(recorded.recorder, device_stage=stage, new_stack=None)
+    tensors = [torch.randn(100, 7), torch.randn(3, 4).t(), torch.randn(1000, 100)]
+    for number, tensor in enumerate(tensors):
+        values = Values()
+        text = stage.text(tensor, values, describer)
+        recorded.recorder.put(f"A.{number}", f'{{"x":[{text}]}}', values.array(), -1, core.FINISH)
+    assert stage._copying_bytes == sum(4 * tensor.numel() for tensor in tensors)
+    stage.drain()
+    assert stage._copying_bytes == 0
+    for found, tensor in zip(recorded.finish(), tensors):
+        assert recorded.load(found).equal(tensor)
+        assert found["Min"] == tensor.min().item()
