@@ -1,5 +1,5 @@
-"""The elements of tensors on an accelerator on their way to the core's writers: copied into pinned memory on a stream of
-their own, and lent to the core, which writes files from there. The model waits only when that memory is used up."""
+"""The elements of tensors on an accelerator on their way to the core's writers: copied into pinned memory on a stream
+of their own, and lent to the core, which writes files from there. The model waits only when that memory is used up."""
 
 import functools
 import threading
@@ -29,7 +29,7 @@ class Contents:
         self.waiting_bytes = 0  # copied, or being copied, and not handed over
 
     def copy(self, slot, tensor):
-        """Starts a copy of what the tensor holds now. The core hears of the slot later, and then hand_over() may come."""
+        """Starts a copy of what the tensor holds now. The core must know the slot before hand_over()."""
         with self._lock:
             self._copy(slot, tensor)
 
