@@ -2,11 +2,14 @@
 
     record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, md5 or tensor)
     record_overhead.py calls KIND                                      per-call cost on three 16-element tensors
+    record_overhead.py lend tensor WRITERS                             tensors in host memory, lent to so many writers
 
 Prints one line of json; "reading_ratio" is what a bare step and plainly reading every measured byte once would take
-together, the least that any recording could. The model on the CPU is a decoder of 12 layers, width 512, 50 M
-parameters, 256 tokens, float32 and SGD; on a GPU one of 16 layers, width 2048, 16 heads, 0.94 B parameters, 4 x 1024
-tokens, bfloat16, without SGD.
+together, the least that any recording could. With KIND tensor it has the speeds, in GB (10^9 bytes) a second of the
+recorded step: "seen" of what was handed over, "stored" of what was written; beside them what the same machine does
+plainly: "plain_copy" from the device to pinned memory, "plain_writers" to files in the same folder. The model on the
+CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32 and SGD; on a GPU one of 16 layers, width
+2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, without SGD.
 """
 
 import argparse
@@ -104,6 +107,80 @@ def reading_bytes_per_second(num_threads):
     return num_threads * size / statistics.median(read() for _ in range(5))
 
 
+def plain_writers(num_threads, folder, file_bytes=1 << 26):
+    """GB a second that so many threads write to files of their own."""
+    memory = torch.ones(file_bytes, dtype=torch.uint8)
+    view = memoryview((ctypes.c_char * file_bytes).from_address(memory.data_ptr()))
+
+    def write(number):
+        fd = os.open(os.path.join(folder, f"plain{number}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        done = 0
+        while done < file_bytes:
+            done += os.write(fd, view[done:])
+        os.close(fd)
+        return done
+
+    speeds = []
+    for _ in range(3):
+        with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+            begin = time.perf_counter()
+            num_bytes = sum(pool.map(write, range(4 * num_threads)))
+            speeds.append(num_bytes / (time.perf_counter() - begin) / 1e9)
+        for number in range(4 * num_threads):
+            os.unlink(os.path.join(folder, f"plain{number}"))
+    return statistics.median(speeds)
+
+
+def plain_copy(device, num_bytes=1 << 28):
+    """GB a second from a device to pinned memory."""
+    source = torch.ones(num_bytes, dtype=torch.uint8, device=device)
+    target = torch.empty(num_bytes, dtype=torch.uint8, pin_memory=True)
+    target.copy_(source, non_blocking=True)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(8):
+        target.copy_(source, non_blocking=True)
+    torch.cuda.synchronize()
+    return 8 * num_bytes / (time.perf_counter() - begin) / 1e9
+
+
+def num_writers():
+    return min(16, max(1, os.cpu_count() - 2))
+
+
+def lend(options, folder):
+    from vernier.record import core
+
+    count, size = 48, 1 << 24
+    memory = [torch.full((size // 4,), float(i)) for i in range(count)]
+    found = {"plain_writers_gb_per_s": plain_writers(options.threads, folder)}
+    for way in ("fill_tensor", "lend_tensor"):
+        seconds, calls = [], []
+        for _ in range(4):
+            recorder = core.Recorder(tensors=True, writers=options.threads, min_free_bytes=0)
+            step = os.path.join(folder, "step")
+            recorder.begin(folder=step, header={}, dump_data_dir="d")
+            for slot in range(1, count + 1):
+                flags = core.DEFERRED | core.COPY_FOLLOWS
+                words = core.words((slot, 0, 0, core.dtype_code("float32"), flags, 1, size // 4, 1))
+                recorder.put(f"Module.{slot}", '{"output":[\x01]}', words, -1, core.FINISH)
+            begin = time.perf_counter()
+            for slot, tensor in enumerate(memory, 1):
+                words = core.words((tensor.data_ptr(), 0, 0, core.dtype_code("float32"), 0, 1, size // 4, 1))
+                if way == "lend_tensor":
+                    recorder.lend_tensor(slot, words, tensor)
+                else:
+                    recorder.fill_tensor(slot, words)
+            calls.append(time.perf_counter() - begin)
+            recorder.flush()
+            seconds.append(time.perf_counter() - begin)
+            recorder.close()
+            shutil.rmtree(step)
+        found[f"{way}_gb_per_s"] = count * size / statistics.median(seconds[1:]) / 1e9
+        found[f"{way}_call_ms"] = statistics.median(calls[1:]) / count * 1e3
+    return found
+
+
 def steps(options, folder):
     torch.manual_seed(1)
     device = torch.device(options.device)
@@ -162,6 +239,12 @@ def steps(options, folder):
         totals = service._recorder.totals()
         if totals["bytes_seen"]:
             found["volume_ratio"] = totals["bytes_stored"] / totals["bytes_seen"]
+            for what in ("seen", "stored"):
+                num_bytes = totals[f"bytes_{what}"] / (options.steps + 1)
+                found[f"{what}_gb_per_s"] = num_bytes / found["recorded_s"] / 1e9
+            found["plain_writers_gb_per_s"] = plain_writers(num_writers(), folder)
+            if device.type == "cuda":
+                found["plain_copy_gb_per_s"] = plain_copy(device)
         if device.type == "cpu":
             reading = totals["bytes_measured"] / (options.steps + 1) / reading_bytes_per_second(options.threads)
             found["reading_ratio"] = 1 + reading / found["bare_s"]
@@ -211,7 +294,8 @@ def main():
     os.environ["VERNIER_LOG_LEVEL"] = os.environ["MSPROBE_LOG_LEVEL"] = "2"
     folder = tempfile.mkdtemp(prefix="vernier-record-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     try:
-        print(json.dumps((calls if options.level == "calls" else steps)(options, folder)))
+        measure = {"calls": calls, "lend": lend}.get(options.level, steps)
+        print(json.dumps(measure(options, folder)))
     finally:
         shutil.rmtree(folder)
 

@@ -208,9 +208,10 @@ enum {
   VN_SEEN_LAUNCHES = 4    /* there are kernels to launch now: see VnRecorderTakeLaunches */
 };
 
-/* {"threads": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary": "statistics" |
- * "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all optional. threads 0:
- * one per core. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
+/* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
+ * "statistics" | "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all
+ * optional. threads 0: one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5
+ * % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
@@ -258,6 +259,24 @@ VN_API VnStatus VnRecorderFillFound(VnRecorder* recorder, const int64_t* slots, 
  * stored when it is to be stored. */
 VN_API VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
                                      size_t num_words);
+/* The same for memory that stays as it is until VnRecorderReturned names the slot: after each call once,
+ * though it fails. A tensor in C order is measured and stored by the recorder's threads, from where it lies;
+ * the call returns at once. Any other one as by VnRecorderFillTensor. */
+VN_API VnStatus VnRecorderLendTensor(VnRecorder* recorder, int64_t slot, const int64_t* words,
+                                     size_t num_words);
+/* The slots of lent memory that is the caller's again, `max_slots` at most; each is told once. `wait` not 0:
+ * until there is one, or nothing is lent. A slot whose number was used twice is told twice. */
+VN_API VnStatus VnRecorderReturned(VnRecorder* recorder, int32_t wait, int64_t* slots, size_t max_slots,
+                                   size_t* num_slots);
+/* Before a deferred tensor is put: whether it is the same as an earlier one of the open folder, so that its
+ * elements need not be copied. That is one with equal dtype, shape and checksums of the bytes in C order:
+ * their CRC-32, and the xor of their words of 8 bytes, zeros behind the last. `same`: the slot of that one,
+ * to be handed to VnRecorderFillSame; 0: none, and this one has to be filled. `words` as above; the address
+ * is not looked at. Slots must not be 0, and not be used again before VnRecorderEnd. */
+VN_API VnStatus VnRecorderFindSame(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words,
+                                   uint32_t crc32, uint64_t xor64, int64_t* same);
+/* Completes a deferred tensor with the numbers and the file of the same one. That was filled before. */
+VN_API VnStatus VnRecorderFillSame(VnRecorder* recorder, int64_t slot, int64_t same);
 /* Prepares measuring in the memory of CUDA devices; `nvrtc_path` is the file of CUDA's run-time compiler,
  * NULL: by its usual names. Fails with the reason where there is no driver, no compiler or no device. A
  * tensor with VN_TENSOR_ON_DEVICE has two more words at its end: the number of the device and the stream

@@ -41,6 +41,7 @@ struct RecorderOptions {
   std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
   // What only changes the speed.
   int num_threads = 0;  // that measure large tensors; 0: OpenMP's, or one per core
+  int num_writers = 0;  // threads that write tensor files, at most; 0: the cores but two, 16 at most
   std::uint64_t staging_bytes = std::uint64_t{1} << 30;  // of tensors that wait for the writer
   // Where the records of each folder go; empty: files as in docs/formats/msprobe_dump.md.
   std::function<Result<std::unique_ptr<Sink>>(const SinkContext&, RecordFolder)> open_sink;
@@ -131,6 +132,11 @@ class Recorder {
                     std::optional<std::uint64_t> digest);
   Result<Done> FillFound(std::int64_t slot, std::span<const std::uint64_t, 8> words);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
+  Result<Done> LendTensor(std::int64_t slot, std::span<const std::int64_t> words);
+  std::size_t TakeReturned(std::span<std::int64_t> slots, bool wait);
+  Result<std::int64_t> FindSame(std::int64_t slot, std::span<const std::int64_t> words, std::uint32_t crc32,
+                                std::uint64_t xor64);
+  Result<Done> FillSame(std::int64_t slot, std::int64_t same);
   Result<Done> Flush();
   Result<Done> End();
   RecordTotals Totals() const;

@@ -53,6 +53,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;  // that a JSON numbe
 // clang-format off
 constexpr Key<RecorderOptions> kOptionKeys[] = {
     {"threads",        [](JsonCursor& json, RecorderOptions& o) { o.num_threads = static_cast<int>(TakeInteger(json, 0, 1024)); }},
+    {"writers",        [](JsonCursor& json, RecorderOptions& o) { o.num_writers = static_cast<int>(TakeInteger(json, 0, 1024)); }},
     {"staging_bytes",  [](JsonCursor& json, RecorderOptions& o) { o.staging_bytes = static_cast<std::uint64_t>(TakeInteger(json, 1, kMostBytes)); }},
     {"min_free_bytes", [](JsonCursor& json, RecorderOptions& o) { o.min_free_bytes = TakeInteger(json, -1, kMostBytes); }},
     {"dedup",          [](JsonCursor& json, RecorderOptions& o) { o.dedup = json.TakeBool(); }},
@@ -230,6 +231,34 @@ VnStatus VnRecorderFillTensor(VnRecorder* recorder, int64_t slot, const int64_t*
   return OnRecorder(recorder, [&](Recorder& r) {
     return r.FillTensor(slot, {words, words != nullptr ? num_words : 0});
   });
+}
+
+VnStatus VnRecorderLendTensor(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words) {
+  return OnRecorder(recorder, [&](Recorder& r) {
+    return r.LendTensor(slot, {words, words != nullptr ? num_words : 0});
+  });
+}
+
+VnStatus VnRecorderReturned(VnRecorder* recorder, int32_t wait, int64_t* slots, size_t max_slots,
+                            size_t* num_slots) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (slots == nullptr || num_slots == nullptr) return BadArgument("slots", "is NULL");
+    *num_slots = r.TakeReturned({slots, max_slots}, wait != 0);
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderFindSame(VnRecorder* recorder, int64_t slot, const int64_t* words, size_t num_words,
+                            uint32_t crc32, uint64_t xor64, int64_t* same) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (same == nullptr) return BadArgument("same", "is NULL");
+    VN_ASSIGN_OR_RETURN(*same, r.FindSame(slot, {words, words != nullptr ? num_words : 0}, crc32, xor64));
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderFillSame(VnRecorder* recorder, int64_t slot, int64_t same) {
+  return OnRecorder(recorder, [&](Recorder& r) { return r.FillSame(slot, same); });
 }
 
 VnStatus VnRecorderFlush(VnRecorder* recorder) {

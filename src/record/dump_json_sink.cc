@@ -66,7 +66,8 @@ Result<Done> DumpJsonSink::Create() {
   VN_RETURN_IF_ERROR(CreateFolder(has_tensors ? folder / kTensorFolder : folder));
   VN_RETURN_IF_ERROR(context_.floor.CheckNow(folder));
   if (has_tensors) {
-    files_.emplace(folder / kTensorFolder, options.dedup, context_.writer, context_.floor);
+    context_.earlier.BeginFolder();
+    files_.emplace(folder / kTensorFolder, options.dedup, context_);
   }
   VN_RETURN_IF_ERROR(document_.Create(folder / where_.file, where_.header, where_.dump_data_dir));
   if (options.identity) VN_RETURN_IF_ERROR(identity_.Create(folder / "identity.jsonl"));
@@ -110,6 +111,7 @@ Result<Done> DumpJsonSink::Arrange(std::span<Entry* const> entries) {
 
 Result<Done> DumpJsonSink::Flush(bool complete) {
   if (files_ && complete) files_->RemoveUnused();
+  if (files_ && context_.writer.failed()) files_->RemoveAfter(context_.writer.failed_at());
   Result<Done> beside = WriteBeside();
   Result<Done> identities = identity_.Flush();
   document_.Rest();
@@ -122,7 +124,7 @@ Result<Done> DumpJsonSink::Flush(bool complete) {
 // A name that begins with a record's stands for one value of it.
 Stored& DumpJsonSink::Named(const Place& place, StoredFile& file) {
   if (place.record.empty()) return file;
-  return files_->NameWithin(place.record, file, [&] { return StemOf(place); });
+  return files_->NameWithin(place.record, file, StemOf(place));
 }
 
 Stored& DumpJsonSink::Store(const Place& place, Elements elements) {
@@ -133,6 +135,14 @@ Stored& DumpJsonSink::StoreAgain(const Place& place, Stored& known) {
   auto& file = static_cast<StoredFile&>(known);
   files_->AddUser(file);
   return Named(place, file);
+}
+
+Kept DumpJsonSink::Keep(const Place& place, Elements elements, std::uint64_t number) {
+  return files_->Keep(place.record, StemOf(place), std::move(elements), number);
+}
+
+Kept DumpJsonSink::KeepAgain(const Place& place, Stored& known, std::uint64_t number) {
+  return files_->KeepAgain(place.record, StemOf(place), static_cast<StoredFile&>(known), number);
 }
 
 void DumpJsonSink::Drop(Stored& stored) { files_->DropUser(static_cast<StoredFile&>(stored)); }

@@ -23,6 +23,9 @@ class DumpJsonSink : public Sink {
   Result<Done> Flush(bool complete) override;
   bool stores() const override { return files_.has_value(); }
   Stored& Store(const Place& place, Elements elements) override;
+  bool keeps() const override { return files_.has_value(); }
+  Kept Keep(const Place& place, Elements elements, std::uint64_t number) override;
+  Kept KeepAgain(const Place& place, Stored& known, std::uint64_t number) override;
   Stored& StoreAgain(const Place& place, Stored& known) override;
   void Drop(Stored& stored) override;
   std::string_view NameOf(const Stored& stored) const override;

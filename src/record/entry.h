@@ -1,6 +1,7 @@
 // One record while it is put together, before a sink has it whole.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,7 +17,7 @@ struct Entry;
 
 // Elements that a sink keeps: each sink has a kind of its own.
 struct Stored {
-  bool gone = false;  // replaced or removed since
+  std::atomic<bool> gone{false};  // replaced or removed since
 };
 
 // A tensor whose numbers are still to come.
@@ -31,6 +32,21 @@ struct Slot {
   std::optional<Dtype> dtype;
   std::uint64_t num_elements = 0;
   bool is_scalar = false;
+  // The numbers and `stored` come from the writer's threads: nobody's to look at before it was drained, or on
+  // its threads by a job pushed later.
+  bool from_writer = false;
+  std::uint64_t num_bytes = 0;
+  Stored* decided = nullptr;  // `stored` as it was decided: for tensors that are the same; of Sink::Keep()
+
+  // Of the elements; numbers that were there before stay.
+  void TakeNumbers(const Measured& found) {
+    if (!has_numbers) measured = found;
+    if (!measured.has_digest) {
+      measured.has_digest = found.has_digest;
+      measured.digest = found.digest;
+    }
+    has_numbers = true;
+  }
 };
 
 // Which memory a tensor is a view of, so that an output is known again where it is an input.

@@ -161,7 +161,31 @@ Result<Done> Recorder::FillFound(std::int64_t slot, std::span<const std::uint64_
 }
 
 Result<Done> Recorder::FillTensor(std::int64_t slot, std::span<const std::int64_t> words) {
-  return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words); });
+  return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words, nullptr); });
+}
+
+// Whatever becomes of the call, the memory comes back when nobody has it any more.
+Result<Done> Recorder::LendTensor(std::int64_t slot, std::span<const std::int64_t> words) {
+  StagingPool::Buffer lent = impl_->shared.loans.Borrow(words.empty() ? 0 : words.front(), slot);
+  return impl_->OnStep([&](Step& step) { return step.FillTensor(slot, words, std::move(lent)); });
+}
+
+std::size_t Recorder::TakeReturned(std::span<std::int64_t> slots, bool wait) {
+  return impl_->shared.loans.TakeReturned(slots, wait);
+}
+
+Result<std::int64_t> Recorder::FindSame(std::int64_t slot, std::span<const std::int64_t> words,
+                                        std::uint32_t crc32, std::uint64_t xor64) {
+  std::int64_t found = 0;
+  VN_RETURN_IF_ERROR(impl_->OnStep([&](Step& step) -> Result<Done> {
+    VN_ASSIGN_OR_RETURN(found, step.FindSame(slot, words, crc32, xor64));
+    return Done{};
+  }));
+  return found;
+}
+
+Result<Done> Recorder::FillSame(std::int64_t slot, std::int64_t same) {
+  return impl_->OnStep([&](Step& step) { return step.FillSame(slot, same); });
 }
 
 Result<Done> Recorder::UseCuda(const std::string& compiler_path) {
@@ -212,7 +236,12 @@ Result<Done> Recorder::End() {
 
 RecordTotals Recorder::Totals() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->shared.totals;
+  RecordTotals totals = impl_->shared.totals;
+  const LateTotals& late = impl_->shared.late_totals;
+  totals.num_files += late.num_files;
+  totals.bytes_stored += late.bytes_stored;
+  totals.bytes_saved += late.bytes_saved;
+  return totals;
 }
 
 }  // namespace vernier

@@ -6,12 +6,16 @@
 //   beside them (stacks, parents) follows with the next KeepUp();
 // - a call that fails leaves what was written before as it was. The recorder stops then.
 // The recorder promises that
-// - calls come one at a time, but for Append(): that comes from the writer's thread as long as the writer is
-//   busy, and runs beside Store(), StoreAgain(), Drop(), AddStack(), SetParent() and KeepUp();
+// - calls come one at a time, but for Append(), Keep() and KeepAgain(): these come from the writer's threads
+// as
+//   long as the writer is busy, one Append() and one of the others at a time, and run beside Store(),
+//   StoreAgain(), Drop(), AddStack(), SetParent() and KeepUp();
 // - KeepUp() comes about once a second as long as recording goes on;
 // - the jobs that Store() pushes to the writer have run before a record that names their elements comes.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -25,8 +29,14 @@
 namespace vernier {
 
 class DiskFloor;
+class EarlierFiles;
 class StackTable;
 class Writer;
+
+// What is counted on the writer's threads, beside RecordTotals.
+struct LateTotals {
+  std::atomic<std::uint64_t> num_files{0}, bytes_stored{0}, bytes_saved{0};
+};
 
 // What a sink may use of the recorder, which outlives it.
 struct SinkContext {
@@ -35,6 +45,8 @@ struct SinkContext {
   DiskFloor& floor;
   const StackTable& stacks;
   RecordTotals& totals;
+  LateTotals& late_totals;
+  EarlierFiles& earlier;
 };
 
 // Which tensor of which record. A tensor on its own has a path only.
@@ -50,6 +62,14 @@ struct Elements {
   std::uint32_t crc32 = 0;
   StagingPool::Buffer bytes;
   TensorStats stats;  // with RecorderOptions::full_statistics
+  std::optional<std::uint64_t> xor64 = std::nullopt;
+};
+
+// Where elements will be, and what is left to do for it: on any thread, beside others. That says where they
+// are in the end.
+struct Kept {
+  Stored* stored = nullptr;
+  std::function<Result<Stored*>()> write;
 };
 
 class Sink {
@@ -72,6 +92,12 @@ class Sink {
   virtual bool stores() const = 0;
   // Keeps them for `place`: as they are, or by what it knows to hold the same.
   virtual Stored& Store(const Place& place, Elements elements) = 0;
+  // Whether Keep() and KeepAgain() may be called.
+  virtual bool keeps() const { return false; }
+  // As Store(), for a job of the writer with this number: the same is kept whichever thread is fast.
+  virtual Kept Keep(const Place&, Elements, std::uint64_t) { return {}; }
+  // As StoreAgain(), like Keep().
+  virtual Kept KeepAgain(const Place&, Stored&, std::uint64_t) { return {}; }
   // The same elements at another place.
   virtual Stored& StoreAgain(const Place& place, Stored& known) = 0;
   // One place fewer names them.

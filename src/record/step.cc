@@ -60,7 +60,8 @@ StatisticText TextOf(const FilledValue& value) {
 }  // namespace
 
 Result<std::unique_ptr<Step>> Step::Create(RecorderShared& shared, RecordFolder where) {
-  const SinkContext context{shared.options, shared.writer, shared.floor, shared.stacks, shared.totals};
+  const SinkContext context{shared.options, shared.writer,      shared.floor,  shared.stacks,
+                            shared.totals,  shared.late_totals, shared.earlier};
   std::filesystem::path folder = where.folder;
   shared.writer.ForgetFailure();
   VN_ASSIGN_OR_RETURN(std::unique_ptr<Sink> sink, shared.options.open_sink
@@ -131,6 +132,11 @@ Result<Done> Step::Reopen(Entry& entry) {
 }
 
 void Step::Release(Field& field) {
+  // What is replaced has to be there first: its file, or which one it is.
+  const bool is_late = std::any_of(field.ports.begin(), field.ports.end(), [](const Port& port) {
+    return port.slot != nullptr && port.slot->from_writer;
+  });
+  if (is_late || !field.stored.empty()) shared_.writer.Drain();
   for (Stored* stored : field.stored) sink_->Drop(*stored);
   field.stored.clear();
   for (Port& port : field.ports) {
@@ -247,8 +253,8 @@ Step::Record Step::Take(Entry& entry, std::uint64_t sequence) {
   return record;
 }
 
-// On the writer's thread: because elements that they name are still to be written, or because their numbers
-// come from a device. Formatting and writing then take no time of the program that is recorded.
+// On a thread of the writer: because elements that they name are still to be written, or because their
+// numbers come from a device. Formatting and writing then take no time of the program that is recorded.
 void Step::AppendLater(std::vector<Record> records) {
   shared_.writer.Push([this, records = std::move(records)]() -> Result<Done> {
     for (const Record& record : records) {
@@ -361,24 +367,71 @@ Result<Done> Step::FillFound(std::int64_t number, const cuda::Found& found) {
   return Done{};
 }
 
-Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t> words) {
+// REQUIRES: somebody waits for it
+Place Step::PlaceOf(const Slot& slot) { return {slot.entry->name, slot.field, slot.path, slot.entry->whole}; }
+
+Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t> words,
+                              StagingPool::Buffer lent) {
   VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
-  VN_ASSIGN_OR_RETURN(TensorWords tensor, TakeTensor(words));
+  std::span<const std::int64_t> rest = words;
+  VN_ASSIGN_OR_RETURN(TensorWords tensor, TakeTensor(rest));
+  if (const auto first = firsts_.find(number); first != firsts_.end()) first->second = slot;
+  slot->num_bytes = tensor.num_bytes();
   tensor.flags |= slot->wants_file ? kStore : kNoStore;
   tensor.storage = 0;
-  --shared_.totals.num_tensors;  // it was counted when it was put
   Sink* const store = sink_->stores() && slot->entry != nullptr ? sink_.get() : nullptr;
-  const Place place =
-      store == nullptr ? Place{} : Place{slot->entry->name, slot->field, slot->path, slot->entry->whole};
+  const Place place = store == nullptr ? Place{} : PlaceOf(*slot);
+  Sink* const keeper = slot->wants_file ? store : nullptr;
+  if (lent != nullptr && LateTensor::IsInOrder(tensor) && (keeper == nullptr || keeper->keeps())) {
+    auto late = std::make_shared<LateTensor>(
+        LateTensor{{words.begin(), words.end()}, {}, std::move(lent), slot, keeper, place});
+    std::span<const std::int64_t> kept = late->words;
+    VN_ASSIGN_OR_RETURN(late->tensor, TakeTensor(kept));
+    ++shared_.totals.num_measured;
+    shared_.totals.bytes_measured += tensor.num_bytes();
+    if (keeper != nullptr) shared_.totals.bytes_seen += tensor.num_bytes();
+    slot->from_writer = true;
+    shared_.writer.PushElements(LateTensor::Jobs(std::move(late), shared_.meter), tensor.num_bytes());
+    Complete(number, *slot);
+    return Done{};
+  }
+  --shared_.totals.num_tensors;  // it was counted when it was put
   VN_ASSIGN_OR_RETURN(const StoredCache::Known known,
                       shared_.meter.Measure(tensor, store, place, shared_.totals));
-  slot->stored = known.stored;
-  if (!slot->has_numbers) slot->measured = known.measured;
-  if (!slot->measured.has_digest) {
-    slot->measured.has_digest = known.measured.has_digest;
-    slot->measured.digest = known.measured.digest;
+  slot->stored = slot->decided = known.stored;
+  slot->TakeNumbers(known.measured);
+  Complete(number, *slot);
+  return Done{};
+}
+
+Result<std::int64_t> Step::FindSame(std::int64_t number, std::span<const std::int64_t> words,
+                                    std::uint32_t crc32, std::uint64_t xor64) {
+  VN_ASSIGN_OR_RETURN(const TensorWords tensor, TakeTensor(words));
+  if (!tensor.dtype || tensor.num_elements == 0 || !shared_.options.dedup) return 0;
+  if (sink_->stores() && !sink_->keeps()) return 0;
+  const auto [first, is_new] = first_with_.try_emplace(
+      {*tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}, crc32, xor64}, number);
+  if (!is_new) return first->second;
+  firsts_[number] = nullptr;
+  return 0;
+}
+
+Result<Done> Step::FillSame(std::int64_t number, std::int64_t same) {
+  VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
+  const auto first = firsts_.find(same);
+  const bool is_there = first != firsts_.end() && first->second != nullptr;
+  if (!is_there || (slot->wants_file && !first->second->wants_file)) {
+    return Error{ErrorCode::kBadArgument, "slot " + std::to_string(same),
+                 is_there ? "its elements are not stored" : "nothing was filled into it"};
   }
-  slot->has_numbers = true;
+  Sink* const store = slot->wants_file && slot->entry != nullptr ? sink_.get() : nullptr;
+  const Place place = store == nullptr ? Place{} : PlaceOf(*slot);
+  if (store != nullptr) {
+    shared_.totals.bytes_seen += first->second->num_bytes;
+    shared_.totals.bytes_saved += first->second->num_bytes;
+  }
+  slot->from_writer = true;
+  shared_.writer.PushElements(SameTensor::Jobs({slot, first->second, store, place}), 0);
   Complete(number, *slot);
   return Done{};
 }

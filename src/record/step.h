@@ -1,8 +1,10 @@
 // Everything recorded into one folder: its entries, their order, and when each goes to the sink.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,8 +14,11 @@
 #include <vector>
 
 #include "record/device_meter.h"
+#include "record/earlier_files.h"
 #include "record/entry.h"
 #include "record/kernel_queue.h"
+#include "record/late_tensor.h"
+#include "record/loans.h"
 #include "record/ports.h"
 #include "record/side_files.h"
 #include "record/sink.h"
@@ -27,12 +32,15 @@ namespace vernier {
 // What a recorder keeps from one step folder to the next.
 struct RecorderShared {
   explicit RecorderShared(RecorderOptions chosen)
-      : options(std::move(chosen)), floor(options), meter(options) {}
+      : options(std::move(chosen)), floor(options), meter(options), writer(options.num_writers) {}
 
   RecorderOptions options;
   DiskFloor floor;
   StackTable stacks;
   RecordTotals totals;
+  LateTotals late_totals;
+  EarlierFiles earlier;
+  Loans loans;
   TensorMeter meter;
   std::unique_ptr<DeviceMeter> device;  // null: not used
   KernelQueue* queue = nullptr;         // of `device`, where the program launches
@@ -59,7 +67,11 @@ class Step {
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
   Result<Done> FillFound(std::int64_t slot, const cuda::Found& found);
-  Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
+  // `lent`: the memory of the tensor, which stays as it is while somebody holds that; null: until the return.
+  Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words, StagingPool::Buffer lent);
+  Result<std::int64_t> FindSame(std::int64_t slot, std::span<const std::int64_t> words, std::uint32_t crc32,
+                                std::uint64_t xor64);
+  Result<Done> FillSame(std::int64_t slot, std::int64_t same);
   Result<Done> Flush();
   // What is finished goes into files, as far as it did not yet. Recording stops when that fails.
   void KeepUp();
@@ -73,6 +85,14 @@ class Step {
     Entry* entry;
     std::vector<Field> fields;
     std::uint64_t sequence;  // of DeviceMeter, to be waited for; 0: none
+  };
+  // What two tensors share that are taken to be the same.
+  struct Checksums {
+    Dtype dtype;
+    std::vector<std::int64_t> shape;
+    std::uint32_t crc32;
+    std::uint64_t xor64;
+    friend auto operator<=>(const Checksums&, const Checksums&) = default;
   };
   Step(RecorderShared& shared, std::filesystem::path folder, std::unique_ptr<Sink> sink);
 
@@ -91,6 +111,7 @@ class Step {
   void CommitWaiting();
   void CommitIfComplete(Entry& entry);
   Result<std::shared_ptr<Slot>> SlotFor(std::int64_t number) const;
+  static Place PlaceOf(const Slot& slot);
   void Complete(std::int64_t number, Slot& slot);
   Result<Done> Arrange();
 
@@ -104,6 +125,8 @@ class Step {
   std::vector<Field> spare_;  // used up, kept for their memory, like the next one
   std::vector<std::vector<Field>> spare_lists_;
   Slots slots_;
+  std::map<Checksums, std::int64_t> first_with_;                    // these checksums: its slot
+  std::unordered_map<std::int64_t, std::shared_ptr<Slot>> firsts_;  // by their slots; null: not filled yet
   std::uint64_t next_order_ = 0, last_written_order_ = 0;
   bool out_of_order_ = false;  // what the sink has is, or holds what was replaced
   std::optional<Error> stopped_;

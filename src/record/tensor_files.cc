@@ -30,7 +30,7 @@ std::uint64_t Hash(std::string_view bytes) {
   return hash;
 }
 
-std::uint64_t ContentKey(const StoredFile& file) {
+std::uint64_t ContentKey(const FileContents& file) {
   std::uint64_t key =
       Hash({reinterpret_cast<const char*>(file.shape.data()), file.shape.size() * sizeof file.shape[0]});
   key = key * 31 + file.crc32;
@@ -56,13 +56,27 @@ Error ErrnoError(const std::filesystem::path& path, int error_number) {
   return Error{CodeOfErrno(error_number), path.string(), std::generic_category().message(error_number)};
 }
 
-TensorView ViewOf(const StoredFile& file, const std::byte* data) {
+TensorView ViewOf(const FileContents& file, const std::byte* data) {
   return BorrowTensor(file.dtype, file.shape, data);
 }
 
-// A new file, straight under its name: nothing names it before it is complete.
+FileContents ContentsOf(Elements elements) {
+  FileContents contents;
+  contents.dtype = elements.dtype;
+  contents.shape.assign(elements.shape.begin(), elements.shape.end());
+  contents.num_bytes = *NumElements(contents.shape, contents.dtype) * ItemBytes(contents.dtype);
+  contents.crc32 = elements.crc32;
+  contents.xor64 = elements.xor64;
+  contents.staged = std::move(elements.bytes);
+  return contents;
+}
+
+// A new file, straight under its name: nothing names it before it is complete. What an earlier recording left
+// there is not written to: it may have other names.
 Result<Done> WriteNew(const std::filesystem::path& path, const TensorView& tensor, std::uint32_t crc32) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  int fd = open(path.c_str(), kFlags, 0666);
+  if (fd < 0 && errno == EEXIST && unlink(path.c_str()) == 0) fd = open(path.c_str(), kFlags, 0666);
   if (fd < 0) return ErrnoError(path, errno);
   Result<Done> result = WritePt(fd, path, tensor, {.wait_for_disk = false, .crc32 = crc32});
   if (close(fd) != 0 && result) result = ErrnoError(path, errno);
@@ -111,43 +125,103 @@ Result<Done> DiskFloor::Ask(const std::filesystem::path& folder, std::uint64_t n
 }
 
 // The file lets go of its staging memory when the job is done, or given up.
-Writer::Job TensorFiles::WriteJob(StoredFile& file, bool replaces) {
+Writer::Job TensorFiles::WriteJob(StoredFile& file) {
   const std::shared_ptr<void> at_end(nullptr, [this, &file](void*) {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(staged_mutex_);
     file.staged.reset();
+    file.settled = true;
   });
-  return [this, &file, replaces, at_end, elements = file.staged]() -> Result<Done> {
+  return [this, &file, at_end, elements = file.staged]() -> Result<Done> {
+    if (file.is_late && LinkEarlier(file)) return Settle(file);
     VN_RETURN_IF_ERROR(floor_.Check(folder_, file.num_bytes));
     const std::filesystem::path path = folder_ / file.name;
     const TensorView tensor = ViewOf(file, elements.get());
     // A record on disk may name the file that is replaced, and must find either of the two whole.
-    if (replaces) return WritePt(path, tensor, {.wait_for_disk = false, .crc32 = file.crc32});
-    return WriteNew(path, tensor, file.crc32);
+    VN_RETURN_IF_ERROR(file.replaces ? WritePt(path, tensor, {.wait_for_disk = false, .crc32 = file.crc32})
+                                     : WriteNew(path, tensor, file.crc32));
+    return Settle(file);
   };
 }
 
-// The same file under another name; where the disk cannot do that, a copy.
-Result<Done> TensorFiles::Link(const StoredFile& file, const StoredFile& linked) const {
-  const std::filesystem::path from = folder_ / file.name, to = folder_ / linked.name;
-  unlink(to.c_str());
-  if (link(from.c_str(), to.c_str()) == 0) return Done{};
-  std::error_code problem;
-  std::filesystem::copy_file(from, to, problem);
-  return problem ? Result<Done>(ErrnoError(to, problem.value())) : Done{};
+// Whether the folder before this one has such a file, which then gets a name in this one as well: both stay
+// whole folders, whichever is removed.
+bool TensorFiles::LinkEarlier(StoredFile& file) {
+  if (!dedup_ || !file.xor64 || file.replaces) return false;
+  const auto earlier = earlier_.Find({file.dtype, file.shape, file.crc32, *file.xor64});
+  if (!earlier || !FileHolds(*earlier, file)) return false;
+  const std::filesystem::path path = folder_ / file.name;
+  unlink(path.c_str());
+  if (link(earlier->c_str(), path.c_str()) != 0) return false;  // another disk, or one without links
+  CountStored(file, false);
+  return true;
 }
 
-StoredFile& TensorFiles::NameWithin(std::string_view entry, StoredFile& file,
-                                    const std::function<std::string()>& stem) {
+// The decision counted it as the other one.
+void TensorFiles::CountStored(const FileContents& contents, bool is_stored) {
+  auto& more = is_stored ? late_totals_.bytes_stored : late_totals_.bytes_saved;
+  auto& less = is_stored ? late_totals_.bytes_saved : late_totals_.bytes_stored;
+  more += contents.num_bytes;
+  less -= contents.num_bytes;
+  late_totals_.num_files += is_stored ? 1 : -1;
+}
+
+Result<Done> TensorFiles::Settle(StoredFile& file) {
+  if (dedup_ && file.xor64) {
+    earlier_.Add({file.dtype, file.shape, file.crc32, *file.xor64}, folder_ / file.name);
+  }
+  std::vector<StoredFile*> links;
+  {
+    const std::scoped_lock lock(staged_mutex_);
+    file.settled = true;
+    links.swap(file.links);
+  }
+  for (StoredFile* const linked : links) VN_RETURN_IF_ERROR(Link(file, *linked));
+  return Done{};
+}
+
+// The same file under another name; where the disk cannot do that, a copy. REQUIRES: `file` is settled
+Result<Done> TensorFiles::Link(const StoredFile& file, StoredFile& linked) {
+  const std::filesystem::path from = folder_ / file.name, to = folder_ / linked.name;
+  unlink(to.c_str());
+  std::error_code problem;
+  if (link(from.c_str(), to.c_str()) != 0) std::filesystem::copy_file(from, to, problem);
+  if (problem) return ErrnoError(to, problem.value());
+  const std::scoped_lock lock(staged_mutex_);
+  linked.settled = true;
+  return Done{};
+}
+
+// Jobs do not wait for each other: a name for a file that is still to be written is left to its writer. Both
+// are done before a record that was pushed behind this job.
+Result<Done> TensorFiles::LinkWhenWritten(StoredFile& file, StoredFile& linked) {
+  {
+    const std::scoped_lock lock(staged_mutex_);
+    if (!file.settled) {
+      file.links.push_back(&linked);
+      return Done{};
+    }
+  }
+  return Link(file, linked);
+}
+
+// The file with one user more, under the name of its own that it needs within an entry. `is_new`: which is
+// still to be made.
+StoredFile& TensorFiles::SecondName(std::string_view entry, StoredFile& file, const std::string& stem,
+                                    bool& is_new) {
+  is_new = false;
   const std::string_view name = file.name;
-  if (!name.starts_with(entry) || name.size() <= entry.size() || name[entry.size()] != '.') return file;
-  std::string own = FileName(stem(), "");
+  if (entry.empty() || !name.starts_with(entry) || name.size() <= entry.size() || name[entry.size()] != '.') {
+    return file;
+  }
+  std::string own = FileName(stem, "");
   if (own == name) return file;
-  if (StoredFile* const known = Find(own)) {
+  if (StoredFile* const known = FindName(own)) {
     if (known->crc32 != file.crc32 || known->shape != file.shape || known->dtype != file.dtype) return file;
-    AddUser(*known);
-    DropUser(file);
+    ++known->num_users;
+    --file.num_users;
     return *known;
   }
+  is_new = true;
   StoredFile& linked = files_.emplace_back();
   linked.name = std::move(own);
   linked.dtype = file.dtype;
@@ -156,25 +230,52 @@ StoredFile& TensorFiles::NameWithin(std::string_view entry, StoredFile& file,
   linked.crc32 = file.crc32;
   linked.num_users = 1;
   by_name_.emplace(linked.name, &linked);
-  writer_.Push([this, &file, &linked] { return Link(file, linked); });
-  DropUser(file);
+  --file.num_users;
   return linked;
 }
 
+StoredFile& TensorFiles::NameWithin(std::string_view entry, StoredFile& file, const std::string& stem) {
+  const std::scoped_lock lock(mutex_);
+  bool is_new = false;
+  StoredFile& named = SecondName(entry, file, stem, is_new);
+  if (is_new) named.number = writer_.Push([this, &file, &named] { return Link(file, named); });
+  return named;
+}
+
+void TensorFiles::AddUser(StoredFile& file) {
+  const std::scoped_lock lock(mutex_);
+  ++file.num_users;
+}
+
+void TensorFiles::DropUser(StoredFile& file) {
+  const std::scoped_lock lock(mutex_);
+  --file.num_users;
+}
+
 StoredFile* TensorFiles::Find(std::string_view name) {
+  const std::scoped_lock lock(mutex_);
+  return FindName(name);
+}
+
+StoredFile* TensorFiles::FindName(std::string_view name) {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;
 }
 
 // Equal when the file has the very bytes that would be written.
-bool TensorFiles::HoldsSame(StoredFile& file, const StoredFile& wanted) {
+bool TensorFiles::HoldsSame(StoredFile& file, const FileContents& wanted) {
   StagingPool::Buffer staged;
   {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(staged_mutex_);
     staged = file.staged;
   }
   if (staged != nullptr) return std::memcmp(staged.get(), wanted.staged.get(), wanted.num_bytes) == 0;
-  const Result<FileRef> found = MappedFile::Open(folder_ / file.name);
+  return FileHolds(folder_ / file.name, wanted);
+}
+
+// REQUIRES: wanted.staged
+bool TensorFiles::FileHolds(const std::filesystem::path& path, const FileContents& wanted) {
+  const Result<FileRef> found = MappedFile::Open(path);
   if (!found) return false;
   const PtFile would_be(ViewOf(wanted, wanted.staged.get()), {.crc32 = wanted.crc32});
   std::span<const std::byte> bytes = (*found)->bytes();
@@ -186,12 +287,14 @@ bool TensorFiles::HoldsSame(StoredFile& file, const StoredFile& wanted) {
   return !(*found)->changed();
 }
 
-StoredFile* TensorFiles::FindEqual(const StoredFile& wanted, std::uint64_t content_key) {
-  const auto [first, last] = by_content_.equal_range(content_key);
+// By the bytes, or else by both checksums.
+StoredFile* TensorFiles::FindEqual(const FileContents& wanted, bool by_bytes) {
+  const auto [first, last] = by_content_.equal_range(ContentKey(wanted));
   for (auto candidate = first; candidate != last; ++candidate) {
     StoredFile& file = *candidate->second;
     if (!file.gone && file.crc32 == wanted.crc32 && file.dtype == wanted.dtype &&
-        file.shape == wanted.shape && HoldsSame(file, wanted)) {
+        file.shape == wanted.shape &&
+        (by_bytes ? HoldsSame(file, wanted) : wanted.xor64 && file.xor64 == wanted.xor64)) {
       return &file;
     }
   }
@@ -201,9 +304,13 @@ StoredFile* TensorFiles::FindEqual(const StoredFile& wanted, std::uint64_t conte
 std::string TensorFiles::UnusedName(std::string_view stem, bool& replaces) {
   for (std::uint64_t number = 1;; ++number) {
     std::string name = FileName(stem, number == 1 ? "" : fmt::format("~{}", number));
-    StoredFile* const holder = Find(name);
+    StoredFile* const holder = FindName(name);
     if (holder == nullptr) return name;
     if (holder->num_users > 0) continue;
+    {
+      const std::scoped_lock lock(staged_mutex_);
+      if (!holder->settled) continue;  // it would be written over this one
+    }
     holder->gone = true;
     by_name_.erase(name);
     replaces = true;
@@ -211,31 +318,97 @@ std::string TensorFiles::UnusedName(std::string_view stem, bool& replaces) {
   }
 }
 
-StoredFile& TensorFiles::Store(std::string_view stem, Elements elements, RecordTotals& totals) {
-  StoredFile wanted;
-  wanted.dtype = elements.dtype;
-  wanted.shape.assign(elements.shape.begin(), elements.shape.end());
-  wanted.crc32 = elements.crc32;
-  wanted.staged = std::move(elements.bytes);
-  wanted.num_bytes = *NumElements(wanted.shape, wanted.dtype) * ItemBytes(wanted.dtype);
-  const std::uint64_t content_key = dedup_ ? ContentKey(wanted) : 0;
-  if (dedup_) {
-    if (StoredFile* const equal = FindEqual(wanted, content_key)) {
-      AddUser(*equal);
-      totals.bytes_saved += wanted.num_bytes;
-      return *equal;
-    }
-  }
+// With one user, and nobody to write it yet.
+StoredFile& TensorFiles::AddFile(std::string_view stem, FileContents contents) {
   bool replaces = false;
-  wanted.name = UnusedName(stem, replaces);
-  wanted.num_users = 1;
-  StoredFile& file = files_.emplace_back(std::move(wanted));
+  std::string name = UnusedName(stem, replaces);
+  StoredFile& file = files_.emplace_back();
+  static_cast<FileContents&>(file) = std::move(contents);
+  file.name = std::move(name);
+  file.replaces = replaces;
+  file.num_users = 1;
   by_name_.emplace(file.name, &file);
-  if (dedup_) by_content_.emplace(content_key, &file);
+  if (dedup_) by_content_.emplace(ContentKey(file), &file);
+  return file;
+}
+
+StoredFile& TensorFiles::Store(std::string_view stem, Elements elements, RecordTotals& totals) {
+  FileContents wanted = ContentsOf(std::move(elements));
+  const std::scoped_lock lock(mutex_);
+  if (StoredFile* const equal = dedup_ ? FindEqual(wanted, /*by_bytes=*/true) : nullptr) {
+    ++equal->num_users;
+    totals.bytes_saved += wanted.num_bytes;
+    return *equal;
+  }
+  StoredFile& file = AddFile(stem, std::move(wanted));
   totals.bytes_stored += file.num_bytes;
   ++totals.num_files;
-  writer_.Push(WriteJob(file, replaces));
+  file.number = writer_.PushElements(WriteJob(file), file.num_bytes);
   return file;
+}
+
+// Which file it is follows from the checksums, so that decisions, which come one at a time, are short; that
+// the bytes are the same is looked at by the job.
+Kept TensorFiles::Keep(std::string_view entry, const std::string& stem, Elements elements,
+                       std::uint64_t number) {
+  FileContents wanted = ContentsOf(std::move(elements));
+  const std::scoped_lock lock(mutex_);
+  StoredFile* const equal = dedup_ ? FindEqual(wanted, /*by_bytes=*/false) : nullptr;
+  if (equal == nullptr) {
+    StoredFile& file = AddFile(stem, std::move(wanted));
+    file.number = number;
+    file.is_late = true;
+    late_totals_.bytes_stored += file.num_bytes;
+    ++late_totals_.num_files;
+    return {&file, [&file, write = WriteJob(file)]() -> Result<Stored*> {
+              VN_RETURN_IF_ERROR(write());
+              return &file;
+            }};
+  }
+  ++equal->num_users;
+  late_totals_.bytes_saved += wanted.num_bytes;
+  bool is_new = false;
+  StoredFile& named = SecondName(entry, *equal, stem, is_new);
+  if (is_new) named.number = number;
+  return {&named, [=, this, &named]() -> Result<Stored*> {
+            if (!HoldsSame(*equal, wanted)) return WriteApart(named, is_new, stem, wanted, number);
+            if (is_new) VN_RETURN_IF_ERROR(LinkWhenWritten(*equal, named));
+            return &named;
+          }};
+}
+
+// Elements whose checksums are those of another file that holds something else, or whose file is gone. They
+// have a name already when `named` is new.
+Result<Stored*> TensorFiles::WriteApart(StoredFile& named, bool is_new, const std::string& stem,
+                                        const FileContents& wanted, std::uint64_t number) {
+  CountStored(wanted, true);
+  StoredFile* file = &named;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (is_new) {
+      const std::scoped_lock staged_lock(staged_mutex_);
+      named.staged = wanted.staged;
+    } else {
+      --named.num_users;
+      file = &AddFile(stem, wanted);
+      file->number = number;
+    }
+  }
+  VN_RETURN_IF_ERROR(WriteJob(*file)());
+  return file;
+}
+
+Kept TensorFiles::KeepAgain(std::string_view entry, const std::string& stem, StoredFile& file,
+                            std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  ++file.num_users;
+  bool is_new = false;
+  StoredFile& named = SecondName(entry, file, stem, is_new);
+  if (is_new) named.number = number;
+  return {&named, [this, is_new, &file, &named]() -> Result<Stored*> {
+            if (is_new) VN_RETURN_IF_ERROR(LinkWhenWritten(file, named));
+            return &named;
+          }};
 }
 
 void TensorFiles::RemoveUnused() {
@@ -244,6 +417,12 @@ void TensorFiles::RemoveUnused() {
     file.gone = true;
     by_name_.erase(file.name);
     unlink((folder_ / file.name).c_str());
+  }
+}
+
+void TensorFiles::RemoveAfter(std::uint64_t number) {
+  for (const StoredFile& file : files_) {
+    if (!file.gone && !file.replaces && file.number > number) unlink((folder_ / file.name).c_str());
   }
 }
 

@@ -75,6 +75,21 @@ Summary TensorMeter::Summarize(const TensorWords& tensor, const SummaryRequest& 
   return task.Finish();
 }
 
+TensorMeter::Checked TensorMeter::Check(const TensorWords& tensor, bool stores, bool numbers) const {
+  SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
+  request.statistics &= numbers;
+  request.crc32 |= stores;  // a zip archive needs it
+  request.xor64 |= stores && options_.dedup;
+  Summary summary = vernier::Summarize(tensor.strided(), request);
+  if (request.statistics && !HasHighPrecision(tensor)) RoundSmallSquares(tensor.strided(), summary);
+  Checked checked;
+  checked.measured =
+      ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
+  checked.crc32 = summary.crc32;
+  if (request.xor64) checked.xor64 = summary.xor64;
+  return checked;
+}
+
 Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,
                                              RecordTotals& totals) {
   ++totals.num_measured;
@@ -102,6 +117,7 @@ Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* st
   if (store != nullptr) {
     known.fingerprint = FingerprintOf(summary);
     Elements elements{*tensor.dtype, tensor.shape, summary.crc32, std::move(copy), {}};
+    if (request.xor64) elements.xor64 = summary.xor64;
     if (options_.full_statistics) {
       VN_ASSIGN_OR_RETURN(elements.stats, FullStatistics(elements));
     }

@@ -1,6 +1,9 @@
 // One tensor handed over -> what is written about it, measured or remembered, and its file.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "record/sink.h"
 #include "record/staging_pool.h"
 #include "record/stored_cache.h"
@@ -22,6 +25,14 @@ class TensorMeter {
   // a tensor comes, its numbers are those of its elements at that moment.
   Result<StoredCache::Known> Measure(const TensorWords& tensor, Sink* store, const Place& place,
                                      RecordTotals& totals);
+  // What is known of elements that somebody else has, of which no copy is made.
+  struct Checked {
+    Measured measured;  // `numbers`: all of it; else only the digest
+    std::uint32_t crc32 = 0;
+    std::optional<std::uint64_t> xor64;
+  };
+  // Of elements that will be stored, or only measured. Thread-safe. REQUIRES: tensor.readable()
+  Checked Check(const TensorWords& tensor, bool stores, bool numbers) const;
   // Storages may get new numbers after this.
   void Forget() { cache_.Clear(); }
 

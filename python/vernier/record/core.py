@@ -8,7 +8,7 @@ import json
 import os
 import sysconfig
 from array import array
-from ctypes import POINTER, byref, c_char_p, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
 from .. import _native
@@ -40,6 +40,10 @@ _CHECKED = {
     "VnRecorderStack": (c_void_p, c_int64, *_TEXT),
     "VnRecorderFill": (c_void_p, *_WORDS, c_void_p, c_void_p, c_void_p),
     "VnRecorderFillTensor": (c_void_p, c_int64, *_WORDS),
+    "VnRecorderLendTensor": (c_void_p, c_int64, *_WORDS),
+    "VnRecorderReturned": (c_void_p, c_int32, *_WORDS, POINTER(c_size_t)),
+    "VnRecorderFindSame": (c_void_p, c_int64, *_WORDS, c_uint32, c_uint64, POINTER(c_int64)),
+    "VnRecorderFillSame": (c_void_p, c_int64, c_int64),
     "VnRecorderFlush": (c_void_p,),
     "VnRecorderEnd": (c_void_p,),
     "VnRecorderTotals": (c_void_p, POINTER(Totals)),
@@ -108,6 +112,11 @@ def words(numbers, flags=0):
     return found
 
 
+# Memory that the core still reads, by recorder and slot: it must outlive whoever lent it.
+_lent = {}
+_MANY_SLOTS = 1024  # that are asked for at once
+
+
 # What is called while the model runs: made in C, see src/front/functions.cc.
 Functions = collections.namedtuple("Functions", "put num_puts parent text fields tensor mark forget stack close")
 
@@ -133,6 +142,8 @@ class Recorder:
             self._pointer = None  # somebody is still at work with it
         if self._pointer:
             _lib.VnCloseRecorder(self._pointer)
+            for key in [key for key in _lent if key[0] == self._pointer]:
+                del _lent[key]
             self._pointer = None
 
     def begin(self, **settings):
@@ -171,6 +182,29 @@ class Recorder:
         """``found`` is a tensor of eight int64 for each slot."""
         slots = array("q", slots)
         _lib.VnRecorderFillFound(self._pointer, *slots.buffer_info(), found.data_ptr())
+
+    def lend_tensor(self, slot, words, memory):
+        """Like fill_tensor(), and returns at once; ``memory`` is kept alive and must not change until returned()."""
+        _lent[self._pointer, slot] = memory
+        _lib.VnRecorderLendTensor(self._pointer, slot, *words.buffer_info())
+
+    def returned(self, wait):
+        """Slots whose memory is free again. ``wait``: until there is one, or nothing is lent."""
+        slots, count = array("q", bytes(8 * _MANY_SLOTS)), c_size_t()
+        _lib.VnRecorderReturned(self._pointer, wait, *slots.buffer_info(), byref(count))
+        found = slots[: count.value].tolist()
+        for slot in found:
+            _lent.pop((self._pointer, slot), None)
+        return found
+
+    def find_same(self, slot, words, crc32, xor64):
+        """The slot of an earlier tensor of this step that is the same; 0: none."""
+        same = c_int64()
+        _lib.VnRecorderFindSame(self._pointer, slot, *words.buffer_info(), crc32, xor64, byref(same))
+        return same.value
+
+    def fill_same(self, slot, same):
+        _lib.VnRecorderFillSame(self._pointer, slot, same)
 
     def use_cuda(self, compiler_path):
         """CUDA devices are measured by the core from now on. ``compiler_path``: of libnvrtc."""

@@ -7,6 +7,7 @@ import time
 import torch
 
 from . import core
+from .contents import Contents
 from .meters import Meters
 
 _COPY_BYTES = 1 << 28  # so many bytes of contents wait in pinned memory at most
@@ -17,9 +18,8 @@ class DeviceStage:
     def __init__(self, recorder, config):
         self._recorder = recorder
         self._next_slot = 1
-        self._copying = []  # (slot, host copy, event)
-        self._copying_bytes = 0
-        self._streams = {}
+        self._contents = Contents(recorder, config.staging_bytes + _COPY_BYTES)
+        self._copying_bytes = 0  # of contents
         self._longest_wait = math.inf if config.async_dump else _LONGEST_WAIT
         self._due = None  # when the first one that waits has waited long enough
         self._meters = Meters(recorder, config, contents=config.task == "tensor" or bool(config.tensor_list))
@@ -77,39 +77,12 @@ class DeviceStage:
     # -- contents
 
     def _copy(self, slot, tensor):
-        if tensor.device.type == "cuda":
-            host, event = self._copy_on_stream(tensor)
-        else:
-            host, event = tensor.to("cpu", copy=True), None
-        self._copying.append((slot, host, event))
-        self._copying_bytes += host.numel() * host.element_size()
-
-    def _copy_on_stream(self, tensor):
-        stream = self._streams.get(tensor.device)
-        if stream is None:
-            stream = self._streams[tensor.device] = torch.cuda.Stream(tensor.device)
-        # The layout is kept: the core reads it in logical order.
-        host = (
-            torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, pin_memory=True)
-            if _is_dense(tensor)
-            else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        )
-        stream.wait_stream(torch.cuda.current_stream(tensor.device))
-        with torch.cuda.stream(stream):
-            host.copy_(tensor, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(stream)
-        # What the model does next on its stream may change the tensor in place.
-        torch.cuda.current_stream(tensor.device).wait_event(event)
-        tensor.record_stream(stream)
-        return host, event
+        self._contents.copy(slot, tensor)
+        self._copying_bytes = self._contents.waiting_bytes
 
     def _finish_copies(self):
-        waiting, self._copying, self._copying_bytes = self._copying, [], 0
-        for slot, host, event in waiting:
-            if event is not None:
-                event.synchronize()
-            self._recorder.fill_tensor(slot, core.words(core.tensor_words(host)))
+        self._contents.hand_over()
+        self._copying_bytes = 0
 
 
 class HostStage:
@@ -141,7 +114,3 @@ class HostStage:
         pass
 
 
-def _is_dense(tensor):
-    return (
-        torch._C._has_storage(tensor) and tensor.numel() == tensor.untyped_storage().nbytes() // tensor.element_size()
-    )
