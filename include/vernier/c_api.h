@@ -301,6 +301,13 @@ VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t 
  * next call. */
 enum { VN_LAUNCH_WORDS = 37 };
 VN_API VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, size_t* num_words);
+/* Computes CRC-32 and the exclusive or of words of 64 bits, of a tensor with VN_TENSOR_ON_DEVICE in C order, where it
+ * is. Begin gives a number, 0 where that cannot be done; then, after VnRecorderTakeLaunches and the launches where
+ * there are any, Take waits for the device. `known` is 0 where the numbers were lost. */
+VN_API VnStatus VnRecorderBeginChecksums(VnRecorder* recorder, const int64_t* words, size_t num_words,
+                                         uint64_t* number);
+VN_API VnStatus VnRecorderTakeChecksums(VnRecorder* recorder, uint64_t number, uint32_t* crc32, uint64_t* xor64,
+                                        uint32_t* known);
 /* `count` jobs from s = `first` on will never write anything; `why` is told once, by VnRecorderFlush. */
 VN_API VnStatus VnRecorderLose(VnRecorder* recorder, uint64_t first, uint64_t count, const char* why);
 /* Words of 32 bits from which the kernel computes CRC-32: for stepping over 256 vectors and over a word, the

@@ -124,6 +124,9 @@ class Recorder {
   Result<Done> UseCuda(const std::string& compiler_path);
   Result<Done> UseKernels(void* ring, std::uint64_t ring_on_device);
   std::vector<std::int64_t> TakeLaunches();
+  // A number for TakeChecksums; 0: they cannot be computed where the tensor is.
+  std::uint64_t BeginChecksums(std::span<const std::int64_t> words);
+  std::optional<std::pair<std::uint32_t, std::uint64_t>> TakeChecksums(std::uint64_t number);
   void Lose(std::uint64_t first, std::uint64_t count, Error why);
   static std::uint64_t DeviceDtypes();
   static std::span<const std::uint32_t> KernelTables();

@@ -290,6 +290,27 @@ VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, siz
   });
 }
 
+VnStatus VnRecorderBeginChecksums(VnRecorder* recorder, const int64_t* words, size_t num_words,
+                                  uint64_t* number) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (number == nullptr) return BadArgument("number", "is NULL");
+    *number = r.BeginChecksums({words, words != nullptr ? num_words : 0});
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderTakeChecksums(VnRecorder* recorder, uint64_t number, uint32_t* crc32, uint64_t* xor64,
+                                 uint32_t* known) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (crc32 == nullptr || xor64 == nullptr || known == nullptr) return BadArgument("known", "is NULL");
+    const auto values = r.TakeChecksums(number);
+    *known = values ? 1 : 0;
+    *crc32 = values ? values->first : 0;
+    *xor64 = values ? values->second : 0;
+    return Done{};
+  });
+}
+
 VnStatus VnRecorderLose(VnRecorder* recorder, uint64_t first, uint64_t count, const char* why) {
   return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
     r.Lose(first, count, {ErrorCode::kUnsupported, "a device", why != nullptr ? why : ""});

@@ -39,6 +39,16 @@ class DeviceMeter {
 
   // To be measured with the next Launch(). REQUIRES: tensor.readable(), on a device
   Result<std::shared_ptr<Slot>> Measure(const TensorWords& tensor, RecordTotals& totals);
+  // Two checksums of its bytes in C order, launched at once; Take() gives them, null where they were lost.
+  struct Checksums {
+    std::shared_ptr<Slot> crc32, xor64;
+    struct Values {
+      std::uint32_t crc32;
+      std::uint64_t xor64;
+    };
+    std::optional<Values> Take(DeviceMeter& meter) const;
+  };
+  Result<Checksums> MeasureChecksums(const TensorWords& tensor);
   // Before the program may change what was handed over.
   Result<Done> Launch();
   // Fills every slot up to the one with this Slot::sequence, which was launched. Numbers that cannot arrive
@@ -56,6 +66,7 @@ class DeviceMeter {
     FoundTensor tensor;
     DeviceStream where;
     bool lost = false;
+    bool only_digest = false, is_crc32 = false;
   };
 
   Result<Done> AddJob(const TensorWords& tensor, const Walk& walk, const SummaryRequest& request,

@@ -83,6 +83,7 @@ struct Recorder::Impl {
   std::mutex mutex;
   RecorderShared shared;
   std::unique_ptr<Step> step;
+  std::unordered_map<std::uint64_t, DeviceMeter::Checksums> checksums;  // begun
   bool stop_was_told = false;
   bool has_ticker = false;
   std::uint64_t num_calls = 0;  // without a ticker
@@ -214,6 +215,31 @@ Result<Done> Recorder::UseKernels(void* ring, std::uint64_t ring_on_device) {
 std::vector<std::int64_t> Recorder::TakeLaunches() {
   const std::scoped_lock lock(impl_->mutex);
   return impl_->shared.queue == nullptr ? std::vector<std::int64_t>() : impl_->shared.queue->Take();
+}
+
+std::uint64_t Recorder::BeginChecksums(std::span<const std::int64_t> words) {
+  const std::scoped_lock lock(impl_->mutex);
+  RecorderShared& shared = impl_->shared;
+  if (shared.device == nullptr) return 0;
+  const Result<TensorWords> tensor = TakeTensor(words);
+  Result<DeviceMeter::Checksums> begun =
+      tensor ? shared.device->MeasureChecksums(*tensor) : Result<DeviceMeter::Checksums>(tensor.error());
+  if (!begun) return 0;
+  const std::uint64_t number = begun->xor64->sequence;
+  impl_->checksums.emplace(number, *std::move(begun));
+  return number;
+}
+
+std::optional<std::pair<std::uint32_t, std::uint64_t>> Recorder::TakeChecksums(std::uint64_t number) {
+  std::optional<DeviceMeter::Checksums> begun;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    if (const auto found = impl_->checksums.extract(number)) begun = found.mapped();
+  }
+  // Not under the lock: other threads go on while the device computes.
+  const auto values = begun ? begun->Take(*impl_->shared.device) : std::nullopt;
+  if (!values) return std::nullopt;
+  return std::pair(values->crc32, values->xor64);
 }
 
 void Recorder::Lose(std::uint64_t first, std::uint64_t count, Error why) {

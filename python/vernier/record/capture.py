@@ -382,7 +382,8 @@ class Capture:
         """Like put(), for a call that is described already."""
         self._num_noted += 1
         if self.writes_data:
-            self.recorder.put(name, text, values.array(), _NO_STACK if stack is None else stack.number, flags)
+            number = _NO_STACK if stack is None else stack.number
+            self.recorder.put(name, text, values.array(), number, flags, self.device_stage.launch)
             self.device_stage.put_done(values)
 
     @property

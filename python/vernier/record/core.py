@@ -15,14 +15,14 @@ from .. import _native
 from .errors import RecordError
 
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, COPY_FOLLOWS = 1, 2, 4, 8, 16, 64
-ARRAY, PARAMETER, PLACED = 256, 512, 1024
+ON_DEVICE, ARRAY, PARAMETER, PLACED = 128, 256, 512, 1024
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
 # Only of Functions.put: store every tensor; they may have been written to in a way that moves no version.
 STORE_ALL, CHANGED = 1 << 16, 1 << 17
 # Only of Functions.tensor: a copy that was made to be read.
 IS_COPY = 1 << 16
 
-RING_WORDS = 65536
+RING_WORDS, _LAUNCH_WORDS, _SEEN_LAUNCHES = 65536, 37, 4
 
 _TOTALS = "num_records num_tensors num_measured num_files bytes_seen bytes_stored bytes_saved bytes_measured".split()
 
@@ -50,6 +50,9 @@ _CHECKED = {
     "VnRecorderFillFound": (c_void_p, *_WORDS, c_void_p),
     "VnRecorderUseCuda": (c_void_p, c_char_p),
     "VnRecorderUseKernels": (c_void_p, c_void_p, c_uint64),
+    "VnRecorderTakeLaunches": (c_void_p, POINTER(POINTER(c_int64)), POINTER(c_size_t)),
+    "VnRecorderBeginChecksums": (c_void_p, *_WORDS, POINTER(c_uint64)),
+    "VnRecorderTakeChecksums": (c_void_p, c_uint64, POINTER(c_uint32), POINTER(c_uint64), POINTER(c_uint32)),
     "VnRecorderLose": (c_void_p, c_uint64, c_uint64, c_char_p),
 }
 _PLAIN = {
@@ -149,9 +152,22 @@ class Recorder:
     def begin(self, **settings):
         _lib.VnRecorderBegin(self._pointer, json.dumps(settings).encode())
 
-    def put(self, name, text, words, stack, flags):
-        """A record whose text is there already. ``words`` is an array('q')."""
-        _lib.VnRecorderPut(self._pointer, *_text(name), *_text(text), *words.buffer_info(), stack, flags, None)
+    def put(self, name, text, words, stack, flags, launch=None):
+        """A record whose text is there already. ``words`` is an array('q'), ``launch`` as in settings."""
+        seen = c_uint32()
+        numbers = (*_text(name), *_text(text), *words.buffer_info(), stack, flags)
+        try:
+            _lib.VnRecorderPut(self._pointer, *numbers, byref(seen))
+        finally:
+            if seen.value & _SEEN_LAUNCHES:
+                self._launch(launch)
+
+    def _launch(self, launch):
+        launches, count = POINTER(c_int64)(), c_size_t()
+        _lib.VnRecorderTakeLaunches(self._pointer, byref(launches), byref(count))
+        words = launches[: count.value]
+        for at in range(0, len(words), _LAUNCH_WORDS):
+            launch(tuple(words[at : at + _LAUNCH_WORDS]))
 
     def note_stack(self, name, stack):
         """The name appears in stack.json, without a record."""
@@ -214,6 +230,19 @@ class Recorder:
         """Launches are told to ``settings.launch`` from now on; ``ring``: a tensor of RING_WORDS words."""
         self._ring = ring  # until this is closed
         _lib.VnRecorderUseKernels(self._pointer, ring.data_ptr(), ring.data_ptr())
+
+    def checksums(self, words, launch):
+        """(CRC-32, xor of words of 8 bytes) of a tensor on its device, which is waited for; None: not known.
+
+        ``words`` end with device and stream; ``launch`` as in settings, for devices on which the core does not launch.
+        """
+        number, crc32, xor64, known = c_uint64(), c_uint32(), c_uint64(), c_uint32()
+        _lib.VnRecorderBeginChecksums(self._pointer, *words.buffer_info(), byref(number))
+        if number.value == 0:
+            return None
+        self._launch(launch)
+        _lib.VnRecorderTakeChecksums(self._pointer, number, byref(crc32), byref(xor64), byref(known))
+        return (crc32.value, xor64.value) if known.value else None
 
     def lose(self, first, count, why):
         _lib.VnRecorderLose(self._pointer, first, count, why.encode())

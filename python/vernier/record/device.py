@@ -23,6 +23,8 @@ class DeviceStage:
         self._longest_wait = math.inf if config.async_dump else _LONGEST_WAIT
         self._due = None  # when the first one that waits has waited long enough
         self._meters = Meters(recorder, config, contents=config.task == "tensor" or bool(config.tensor_list))
+        if config.stores_all:  # what was there before was stored
+            self._contents.checksum = self._meters.checksum
         # For the core: {device: (its dtypes, a bit for each, what gives the stream)}, None: text() serves it.
         self.by_device, self.meter_of, self.launch = self._meters.by_device, self._meters.of, self._meters.launch
         self.measures_as_device = self._meters.with_host
@@ -112,5 +114,3 @@ class HostStage:
 
     def drain(self):
         pass
-
-

@@ -14,6 +14,7 @@ from .triton_meter import TritonMeter, meter_for
 NAMES = ("cuda", "triton", "torch", "host")
 AUTO = "auto"
 VARIABLE = "VERNIER_METER"
+_MAX_DIMS = 8  # that kernels take
 
 
 class _CudaMeter:
@@ -32,6 +33,7 @@ class Meters:
         self.torch = TorchMeter(recorder, config.precision == "high")
         self.by_device = {}
         self._by_type = {}  # the meter of a type of device; a text: its tensors are copied
+        self._for_checksums = {}  # by type of device; None: nobody
         self._kernels = None  # of Triton
         # With what serves devices forced, tensors of the host are measured by it too: that is how it is tested.
         self.with_host = self._forced == "torch" or self._forced == "triton" and interprets()
@@ -48,6 +50,24 @@ class Meters:
     def copies(self, tensor):
         """Whether one that only Python can describe is brought to the host to be measured."""
         return self._with_checksums or isinstance(self._by_type.get(tensor.device.type), str)
+
+    def checksum(self, tensor):
+        """(CRC-32, xor) of a tensor, computed on its device; None: there is nobody for that."""
+        meter = self._for_checksums.get(tensor.device.type)
+        code = core.dtype_code(str(tensor.dtype))
+        if meter is None or not meter.dtypes >> code & 1 or tensor.dim() > _MAX_DIMS or tensor.is_neg():
+            return None
+        index = tensor.get_device()
+        numbers = (tensor.data_ptr(), 0, 0, code, core.ON_DEVICE, tensor.dim(), *tensor.shape, *tensor.stride())
+        return self._recorder.checksums(core.words((*numbers, index, meter.raw_stream(index))), self.launch)
+
+    def _checksum_meter(self, device):
+        for name in ("cuda", "triton"):
+            if self._forced in (AUTO, name):
+                meter, _ = self._make(name, device)
+                if meter is not None:
+                    return meter
+        return None
 
     def launch(self, words):
         self._kernels.launch(words)
@@ -67,6 +87,7 @@ class Meters:
         if device.type == "meta":
             return "host"  # nothing of it is ever read
         if self._contents:
+            self._for_checksums[device.type] = self._checksum_meter(device)
             log.info(f"{device}: tensors are copied to the host, and measured there")
             return "contents"
         reasons = []

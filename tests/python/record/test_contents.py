@@ -326,6 +326,7 @@ def test_the_stage_of_a_device_stores_what_it_is_given(step, tmp_path):
     recorded = step()
     stage = DeviceStage(recorded.recorder, Config({"dump_path": str(tmp_path), "task": "tensor"}))
     describer = Describer(recorded.recorder, device_stage=stage, new_stack=None)
+    stage.meter_of(torch.device("cpu"))
     tensors = [torch.randn(100, 7), torch.randn(3, 4).t(), torch.randn(1000, 100)]
     for number, tensor in enumerate(tensors):
         values = Values()

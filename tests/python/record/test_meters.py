@@ -231,7 +231,6 @@ def test_capturing_a_graph_is_not_disturbed(recording, meter, capfd):
     assert capfd.readouterr().out.count("captured into a graph") == 1
 
 
-@needs_cuda
 def test_gradients_that_are_saved_by_name(recording, meter):
     debugger = recording.debugger(level="debug")
     x = torch.ones(3, device=DEVICE, requires_grad=True)
@@ -270,6 +269,34 @@ def test_cuda_and_triton_agree_to_the_bit(recording, monkeypatch, section):
         monkeypatch.setenv("VERNIER_METER", name)
         found.append(described(recording, tensors, section=section, precision="high"))
     assert json.dumps(found[0]) == json.dumps(found[1])
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["cuda", pytest.param("triton", marks=needs_triton)])
+def test_equal_tensors_cross_the_bus_once(recording, monkeypatch, name):
+    monkeypatch.setenv("VERNIER_METER", name)
+    x = random_of(torch.float32, (1000, 77), 3)
+    copied = []
+
+    def body():
+        from vernier import PrecisionDebugger
+
+        contents = PrecisionDebugger._instance._service._capture.device_stage._contents
+        take = contents._ring.take
+        contents._ring.take = lambda slot, tensor: (copied.append(tensor.numel()), take(slot, tensor))[1]
+        for _ in range(3):
+            torch.neg(x)  # gives the same each time
+        x.data.mul_(2)  # moves no version that anybody sees
+        torch.neg(x.t())
+
+    dump = recording.run(body, task="tensor")
+    negated = [dump.data[f"Torch.neg.{i}.forward"] for i in range(4)]
+    files = {entry["input_args"][0]["data_name"] for entry in negated[:3]}
+    assert len(files) == 1
+    assert torch.equal(dump.tensor(files.pop()) * 2, x.cpu())
+    assert torch.equal(dump.tensor(negated[3]["input_args"][0]["data_name"]), x.t().cpu())
+    assert copied.count(x.numel()) <= 5  # x, -x, 2x and its transpose, -2x transposed
+    assert negated[2]["input_args"][0] == negated[0]["input_args"][0]
 
 
 # -- who measures is said, and can be chosen
