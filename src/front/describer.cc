@@ -366,7 +366,8 @@ bool Describer::PlainTensor(PyObject* tensor, std::int64_t flags, Described& int
   if (known == nullptr) return true;
   const std::int64_t code = PyLong_AsLongLong(PyTuple_GetItem(known, 0));
   if (!ReadTruth(Attribute(tensor, is_cpu_), is_cpu)) return false;
-  if (!is_cpu || measures_as_device_) return DeviceTensor(tensor, code, into, was_plain);
+  const bool is_copy = flags >= 0 && (flags & kIsCopy) != 0;
+  if (!is_cpu || (measures_as_device_ && !is_copy)) return DeviceTensor(tensor, code, into, was_plain);
   const Ref layout = Attribute(tensor, layout_);
   if (!layout) return false;
   if (layout.get() != strided_.get()) return true;

@@ -16,6 +16,7 @@ class CudaLauncher : public Launcher {
   static Result<std::unique_ptr<CudaLauncher>> Create(const std::string& compiler_path);
   ~CudaLauncher() override;
 
+  bool launches() const override { return true; }
   Result<FoundRing> Prepare(std::int64_t device) override;
   bool FitsIn(const cuda::Job& first, unsigned num_jobs, const cuda::Job& next) const override;
   Result<Launched> Launch(const DeviceStream& stream, Jobs& jobs, unsigned num_blocks) override;

@@ -54,6 +54,8 @@ class DeviceMeter {
   // Fills every slot up to the one with this Slot::sequence, which was launched. Numbers that cannot arrive
   // any more are null. Any thread may call this; until it has, a slot's numbers are nobody's to look at.
   void WaitFor(std::uint64_t sequence);
+  // Whether Launch() itself puts kernels onto a stream.
+  bool launches() const { return launcher_->launches(); }
   // These were launched and will never arrive. Any thread may call this.
   void Lose(std::uint64_t first, std::uint64_t count, Error why);
   // The first failure that cost numbers, told once.

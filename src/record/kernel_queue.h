@@ -18,6 +18,7 @@ class KernelQueue : public Launcher {
 
   explicit KernelQueue(FoundRing ring);
 
+  bool launches() const override { return false; }
   Result<FoundRing> Prepare(std::int64_t device) override;
   bool FitsIn(const cuda::Job& first, unsigned num_jobs, const cuda::Job& next) const override;
   Result<Launched> Launch(const DeviceStream& stream, Jobs& jobs, unsigned num_blocks) override;

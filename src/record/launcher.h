@@ -32,6 +32,8 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
   virtual ~Launcher() = default;
 
+  // Whether Launch() does, or somebody else later.
+  virtual bool launches() const = 0;
   // Makes the device ready, once; the ring is the same for all of them.
   virtual Result<FoundRing> Prepare(std::int64_t device) = 0;
   // Whether `next` may go into a launch that begins with `first` and has `num_jobs` already.

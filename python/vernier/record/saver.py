@@ -48,9 +48,13 @@ class Saver:
 
         def arrive(path, gradient):
             values = Values()
-            # One that is described alone waits for no device.
-            gradient = gradient if gradient.is_meta else gradient.detach().cpu()
-            capture.describer.text(gradient, values)
+            if gradient.is_meta:
+                capture.describer.text(gradient, values)
+            else:  # one that is described alone waits for no device
+                flags = core.IS_COPY | (core.REQUIRES_GRAD if gradient.requires_grad else 0)
+                host = gradient.detach().cpu()
+                values.keep.append(host)
+                capture.describer.host_tensor(host, values, flags)
             nest.leaves[path] = capture.recorder.describe(".".join((entry,) + path), values.array())
             self._put_nest(entry, nest)
 
