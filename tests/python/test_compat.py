@@ -292,3 +292,62 @@ def test_lines_of_the_guide_on_module_recordings(shell, tmp_path):
     done = shell("compare xpu.h5 gpu.h5 result.csv")
     assert done.returncode == 0, done.stdout
     assert "Max Err (t)" in (tmp_path / "result.csv").read_text()
+
+
+# -- graph mode
+
+GRAPHS = ROOT / "tests" / "golden" / "torchair"
+
+
+FX_LINES = {
+    "ge_fx_basic": "--golden_path ${dump_path}/msprobe_fx_dump",
+    "ge_fx_71_mix": "--golden_path ${dump_path}/msprobe_fx_dump/data_dump",
+    "ge_fx_old_layout": "--golden_path data_dump",
+}
+
+
+@pytest.mark.parametrize("case", FX_LINES)
+def test_lines_of_the_guide_on_graph_mode(shell, tmp_path, case):
+    shutil.copytree(GRAPHS / case / "input", tmp_path / "dumps")
+    if case == "ge_fx_old_layout":
+        shutil.move(tmp_path / "dumps" / "msprobe_fx_dump" / "data_dump", tmp_path / "data_dump")
+    line = f"msprobe compare --target_path ${{dump_path}}/msprobe_ge_dump {FX_LINES[case]} --mode torchair"
+    done = shell(f"dump_path=dumps; {line}")
+    assert done.returncode == 0, done.stdout
+    assert list(tmp_path.glob("*.csv")), done.stdout
+
+
+def test_the_line_that_compares_without_fusion(shell, tmp_path):
+    case = json.loads((GRAPHS / "ge_ge_fusion_off" / "case.json").read_text())
+    for name in ("target", "golden"):
+        shutil.copytree(GRAPHS / "ge_ge_fusion_off" / "input" / case[name], tmp_path / name / "msprobe_ge_dump")
+    line = "msprobe compare --target_path target/msprobe_ge_dump --golden_path golden/msprobe_ge_dump --mode torchair"
+    done = shell(line)
+    assert done.returncode == 0, done.stdout
+    assert list(tmp_path.glob("*.csv")), done.stdout
+
+
+# -- the pre-check
+
+
+def test_lines_of_the_guide_on_the_pre_check(shell, tmp_path):
+    pytest.importorskip("torch")
+    folder = tmp_path / "dump_path" / "step0" / "rank0"
+    folder.mkdir(parents=True)
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": 1.5, "Min": -1.5}
+    described = dict(tensor, requires_grad=False)
+    call = {"input_args": [described, described], "input_kwargs": {}, "output": [described]}
+    head = {"task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "data": {"Torch.mul.0.forward": call}}))
+    dump = "./dump_path/step0/rank0/dump.json"
+    done = shell(f"msprobe acc_check -api_info {dump}")
+    assert done.returncode == 0, done.stdout
+    (result,) = tmp_path.glob("accuracy_checking_result_*.csv")
+    (details,) = tmp_path.glob("accuracy_checking_details_*.csv")
+    done = shell(f"msprobe acc_check -api_info {dump} -csv_path {result}")
+    assert done.returncode == 0, done.stdout
+    done = shell(f"msprobe acc_check -api_info {dump} -save_error_data")
+    assert done.returncode == 0, done.stdout
+    done = shell(f"msprobe api_precision_compare -npu {details} -gpu {details} -o compared")
+    assert done.returncode == 0, done.stdout
+    assert list((tmp_path / "compared").glob("api_precision_compare_result_*.csv"))
