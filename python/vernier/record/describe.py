@@ -78,7 +78,7 @@ class Describer:
                 keyed=self._keyed,
                 unusual=self._unusual_tensor,
                 resolved=self._resolved,
-                without_data=self._without_data,
+                without_data=self.without_data,
                 look=self._look if keep_tensors or cut is not None else None,
                 quote=_quote,
                 marked_elements=0 if every_tensor else _MARKED_ELEMENTS,
@@ -181,7 +181,7 @@ class Describer:
         try:
             return self._unusual_tensor(tensor, values)
         except (RuntimeError, NotImplementedError, AttributeError, TypeError):
-            return self._without_data(tensor, values)
+            return self.without_data(tensor, values)
 
     def _unusual_tensor(self, tensor, values):
         name = type_name(tensor)
@@ -202,7 +202,7 @@ class Describer:
         on_device = tensor.layout is torch.strided and not tensor.is_meta and tensor.dtype in _DTYPE_CODES
         if self._device_stage is not None and on_device and type(tensor) in _PLAIN_TENSORS and self._is_device(tensor):
             return self._device_stage.text(tensor, values, self)
-        return self._without_data(tensor, values)
+        return self.without_data(tensor, values)
 
     def _is_device(self, tensor):
         return not tensor.is_cpu or self._device_stage.measures_as_device
@@ -219,7 +219,7 @@ class Describer:
         return _TENSOR_MARK + _quote({"type": name} if after is None else {"type": name, "after": after})
 
     @staticmethod
-    def _without_data(tensor, values):
+    def without_data(tensor, values):
         try:
             shape = [int(size) for size in tensor.shape]
         except (RuntimeError, TypeError, AttributeError):  # nested or symbolic: the sizes are not numbers

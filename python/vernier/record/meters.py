@@ -9,7 +9,7 @@ from .. import VernierError
 from . import core, log
 from .config import Config
 from .torch_meter import TorchMeter
-from .triton_meter import TritonMeter, meter_for
+from .triton_meter import CAPTURED, TritonMeter, meter_for
 
 NAMES = ("cuda", "triton", "torch", "host")
 AUTO = "auto"
@@ -34,6 +34,7 @@ class Meters:
         self.by_device = {}
         self._by_type = {}  # the meter of a type of device; a text: its tensors are copied
         self._for_checksums = {}  # by type of device; None: nobody
+        self._asks_capturing, self._has_told_capturing = {}, False
         self._kernels = None  # of Triton
         # With what serves devices forced, tensors of the host are measured by it too: that is how it is tested.
         self.with_host = self._forced == "torch" or self._forced == "triton" and interprets()
@@ -50,6 +51,20 @@ class Meters:
     def copies(self, tensor):
         """Whether one that only Python can describe is brought to the host to be measured."""
         return self._with_checksums or isinstance(self._by_type.get(tensor.device.type), str)
+
+    def is_captured(self, device):
+        """Whether what is done on this device now becomes part of a graph, and runs later, if at all."""
+        asks = self._asks_capturing.get(device.type)
+        if asks is None:
+            module = getattr(torch, device.type, None)
+            asks = getattr(module, "is_current_stream_capturing", None) or (lambda: False)
+            self._asks_capturing[device.type] = asks
+        if not asks():
+            return False
+        if not self._has_told_capturing:
+            self._has_told_capturing = True
+            log.warning(f"{device}: {CAPTURED}")
+        return True
 
     def checksum(self, tensor):
         """(CRC-32, xor) of a tensor, computed on its device; None: there is nobody for that."""

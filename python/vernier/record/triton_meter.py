@@ -17,6 +17,9 @@ _PART_WORDS = 4 * 528 * 8 + 8  # what blocks found, and how many have: see trito
 _AN_ADDRESS = (1 << 40) + 1  # stands for any number of 64 bits when the kernel is compiled
 
 
+CAPTURED = "a stream is captured into a graph, where nothing runs yet: calls in it have no numbers"
+
+
 class TritonMeter:
     def __init__(self, recorder, device):
         """Raises what goes wrong, of whatever type, when this device cannot be served."""
@@ -69,8 +72,7 @@ class TritonMeter:
         """One launch, as the core has put it together."""
         try:
             if self._is_capturing():
-                text = "a stream is captured into a graph, where nothing runs yet: calls in it have no numbers"
-                self._recorder.lose(words[5], words[3], text)
+                self._recorder.lose(words[5], words[3], CAPTURED)
             else:
                 self._start(words)
         except Exception as error:  # of whatever compiler and driver there is

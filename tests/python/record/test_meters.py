@@ -209,9 +209,8 @@ def test_streams_and_threads_and_more_tensors_than_wait_at_once(recording, meter
 
 
 @needs_cuda
-def test_capturing_a_graph_is_not_disturbed(recording, meter, capfd):
-    if meter in ("torch", "host"):
-        pytest.skip("what torch is asked to do becomes part of the graph")
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_capturing_a_graph_is_not_disturbed(recording, meter, task, capfd):
     x = torch.ones(100, device=DEVICE)
     torch.neg(x)
     graph = torch.cuda.CUDAGraph()
@@ -225,7 +224,8 @@ def test_capturing_a_graph_is_not_disturbed(recording, meter, capfd):
         torch.cuda.synchronize()
         assert float(y[0]) == -5
 
-    first, second = [entry["output"][0]["Max"] for name, entry in recording.run(body).data.items() if ".neg." in name]
+    data = recording.run(body, task=task).data
+    first, second = [entry["output"][0]["Max"] for name, entry in data.items() if ".neg." in name]
     assert first == -1.0
     assert second is None
     assert capfd.readouterr().out.count("captured into a graph") == 1
@@ -297,6 +297,25 @@ def test_equal_tensors_cross_the_bus_once(recording, monkeypatch, name):
     assert torch.equal(dump.tensor(negated[3]["input_args"][0]["data_name"]), x.t().cpu())
     assert copied.count(x.numel()) <= 5  # x, -x, 2x and its transpose, -2x transposed
     assert negated[2]["input_args"][0] == negated[0]["input_args"][0]
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_nothing_is_asked_of_torch_while_a_stream_is_captured(recording, monkeypatch, task, capfd):
+    monkeypatch.setenv("VERNIER_METER", "torch")
+    is_captured = []
+    monkeypatch.setattr(torch.cpu, "is_current_stream_capturing", lambda: bool(is_captured), raising=False)
+    x = torch.ones(4)
+
+    def body():
+        torch.neg(x)
+        is_captured.append(True)
+        torch.neg(x)
+        torch.neg(x)
+        is_captured.clear()
+
+    data = recording.run(body, task=task).data
+    assert [data[f"Torch.neg.{i}.forward"]["output"][0]["Max"] for i in range(3)] == [-1.0, None, None]
+    assert capfd.readouterr().out.count("captured into a graph") == 1
 
 
 # -- who measures is said, and can be chosen
