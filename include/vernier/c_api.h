@@ -252,7 +252,8 @@ VN_API VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, 
 VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
                                const int64_t* values, const uint8_t* kinds, const uint64_t* digests);
 /* The same from what was found on a device: for each slot eight words, as a kernel writes them to the ring of
- * VnRecorderUseKernels; the last two are not looked at. The rules for Max, Min, Mean and Norm are applied here. */
+ * VnRecorderUseKernels; the last two are not looked at. The rules for Max, Min, Mean and Norm are applied
+ * here. */
 VN_API VnStatus VnRecorderFillFound(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
                                     const uint64_t* found);
 /* A copy on the host of one deferred tensor: measured, unless VnRecorderFill gave its numbers before, and
@@ -285,33 +286,34 @@ VN_API VnStatus VnRecorderFillSame(VnRecorder* recorder, int64_t slot, int64_t s
  * changes it. The numbers arrive later; VnRecorderFlush waits for them. */
 VN_API VnStatus VnRecorderUseCuda(VnRecorder* recorder, const char* nvrtc_path);
 VN_API uint64_t VnCudaDtypes(void); /* bit i: the dtype with code i can be measured there */
-/* The same for devices on which the caller launches a kernel of its own, in place of VnRecorderUseCuda. `ring` is
- * memory of the host that the device can write to at `ring_on_device`: VN_RING_WORDS words of 64 bits, which stay
- * until the recorder is closed. Job s writes eight words at 8 * (s % (VN_RING_WORDS / 8)), in any order: sum, sum of
- * squares (doubles), lowest, highest (doubles, or integers), digest, whether the last element has a sign, s, and the
- * exclusive or of these seven. */
+/* The same for devices on which the caller launches a kernel of its own, in place of VnRecorderUseCuda.
+ * `ring` is memory of the host that the device can write to at `ring_on_device`: VN_RING_WORDS words of 64
+ * bits, which stay until the recorder is closed. Job s writes eight words at 8 * (s % (VN_RING_WORDS / 8)),
+ * in any order: sum, sum of squares (doubles), lowest, highest (doubles, or integers), digest, whether the
+ * last element has a sign, s, and the exclusive or of these seven. */
 enum { VN_RING_WORDS = 65536 };
 VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t ring_on_device);
-/* What the caller must launch, after a call that has said VN_SEEN_LAUNCHES and before anything may change these
- * tensors. Each launch is VN_LAUNCH_WORDS words: device, stream, number of blocks, number of jobs, variant; then the
- * kernel's arguments: s of the first job; for each of four jobs address, number of elements, vectors of 16 bytes for
- * a block and, but for the first job, its first block; 8 sizes and 8 strides of the only job. The variant has, a byte
- * each: kind, bytes of an element, what is wanted (1 statistics, 2 CRC-32, 4 xor), layout (0 one run of memory,
- * 1 runs of whole vectors, 2 anything), number of sizes, whether indices need 64 bits. Valid until this thread's
- * next call. */
+/* What the caller must launch, after a call that has said VN_SEEN_LAUNCHES and before anything may change
+ * these tensors. Each launch is VN_LAUNCH_WORDS words: device, stream, number of blocks, number of jobs,
+ * variant; then the kernel's arguments: s of the first job; for each of four jobs address, number of
+ * elements, vectors of 16 bytes for a block and, but for the first job, its first block; 8 sizes and 8
+ * strides of the only job. The variant has, a byte each: kind, bytes of an element, what is wanted (1
+ * statistics, 2 CRC-32, 4 xor), layout (0 one run of memory, 1 runs of whole vectors, 2 anything), number of
+ * sizes, whether indices need 64 bits. Valid until this thread's next call. */
 enum { VN_LAUNCH_WORDS = 37 };
 VN_API VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, size_t* num_words);
-/* Computes CRC-32 and the exclusive or of words of 64 bits, of a tensor with VN_TENSOR_ON_DEVICE in C order, where it
- * is. Begin gives a number, 0 where that cannot be done; then, after VnRecorderTakeLaunches and the launches where
- * there are any, Take waits for the device. `known` is 0 where the numbers were lost. */
+/* Computes CRC-32 and the exclusive or of words of 64 bits, of a tensor with VN_TENSOR_ON_DEVICE in C order,
+ * where it is. Begin gives a number, 0 where that cannot be done; then, after VnRecorderTakeLaunches and the
+ * launches where there are any, Take waits for the device. `known` is 0 where the numbers were lost. */
 VN_API VnStatus VnRecorderBeginChecksums(VnRecorder* recorder, const int64_t* words, size_t num_words,
                                          uint64_t* number);
-VN_API VnStatus VnRecorderTakeChecksums(VnRecorder* recorder, uint64_t number, uint32_t* crc32, uint64_t* xor64,
-                                        uint32_t* known);
+VN_API VnStatus VnRecorderTakeChecksums(VnRecorder* recorder, uint64_t number, uint32_t* crc32,
+                                        uint64_t* xor64, uint32_t* known);
 /* `count` jobs from s = `first` on will never write anything; `why` is told once, by VnRecorderFlush. */
 VN_API VnStatus VnRecorderLose(VnRecorder* recorder, uint64_t first, uint64_t count, const char* why);
 /* Words of 32 bits from which the kernel computes CRC-32: for stepping over 256 vectors and over a word, the
- * products with each of 8 times 16 half bytes; x^(128 * (255 - i)); x^(i << 8 * k) for k in 0..3, i in 0..255. */
+ * products with each of 8 times 16 half bytes; x^(128 * (255 - i)); x^(i << 8 * k) for k in 0..3, i in
+ * 0..255. */
 VN_API const uint32_t* VnKernelTables(size_t* num_words);
 /* stop(): writes everything that was put, unfinished entries as they are, in the final order. */
 VN_API VnStatus VnRecorderFlush(VnRecorder* recorder);

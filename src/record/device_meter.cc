@@ -244,9 +244,10 @@ void DeviceMeter::Fill(Pending& pending, const cuda::Found& found) {
   if (!pending.lost && pending.only_digest) {
     const auto& [dtype, is_scalar, num_elements, repeat] = pending.tensor;
     slot.measured.has_digest = true;
-    slot.measured.digest = pending.is_crc32 ? cuda::CrcOfRest(cuda::TablesForCrc(), num_elements * ItemBytes(dtype),
-                                                      static_cast<unsigned>(found.digest))
-                                    : found.digest;
+    slot.measured.digest = pending.is_crc32
+                               ? cuda::CrcOfRest(cuda::TablesForCrc(), num_elements * ItemBytes(dtype),
+                                                 static_cast<unsigned>(found.digest))
+                               : found.digest;
   } else if (!pending.lost) {
     slot.measured = MeasuredFrom(found, pending.tensor, options_);
   }

@@ -76,7 +76,8 @@ Result<Done> PortReader::ReadOnDevice(const TensorWords& tensor, Port& port) {
                  "memory of a device, and neither VnRecorderUseCuda nor VnRecorderUseKernels was called"};
   }
   if (entry_ == nullptr && !context_.device->launches()) {
-    return Error{ErrorCode::kBadArgument, "words", "a tensor alone, where the program launches what measures it"};
+    return Error{ErrorCode::kBadArgument, "words",
+                 "a tensor alone, where the program launches what measures it"};
   }
   VN_ASSIGN_OR_RETURN(port.slot, context_.device->Measure(tensor, context_.totals));
   if (entry_ == nullptr) {
