@@ -22,8 +22,10 @@ namespace {
 struct EnvArgs {
   bool json = false;
   std::unique_ptr<CLI::App> Declare() {
-    auto app = NewApp("env", "Print what a bug report needs: versions, machine, instruction set.",
-                      "Examples:\n  vernier env\n  vernier env --json\n");
+    auto app = NewApp(
+        "env",
+        "Print what a bug report needs: versions, machine, instruction set, who measures accelerators.",
+        "Examples:\n  vernier env\n  vernier env --json\n");
     app->add_flag("--json", json, "as one JSON object");
     return app;
   }
