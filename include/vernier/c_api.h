@@ -293,9 +293,9 @@ VN_API uint64_t VnCudaDtypes(void); /* bit i: the dtype with code i can be measu
  * last element has a sign, s, and the exclusive or of these seven. */
 enum { VN_RING_WORDS = 65536 };
 VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t ring_on_device);
-/* What the caller must launch, after a call that has said VN_SEEN_LAUNCHES and before anything may change
- * these tensors. Each launch is VN_LAUNCH_WORDS words: device, stream, number of blocks, number of jobs,
- * variant; then the kernel's arguments: s of the first job; for each of four jobs address, number of
+/* What the caller's thread must launch, after a call that has said VN_SEEN_LAUNCHES and before anything may
+ * change these tensors. Each launch is VN_LAUNCH_WORDS words: device, stream, number of blocks, number of
+ * jobs, variant; then the kernel's arguments: s of the first job; for each of four jobs address, number of
  * elements, vectors of 16 bytes for a block and, but for the first job, its first block; 8 sizes and 8
  * strides of the only job. The variant has, a byte each: kind, bytes of an element, what is wanted (1
  * statistics, 2 CRC-32, 4 xor), layout (0 one run of memory, 1 runs of whole vectors, 2 anything), number of

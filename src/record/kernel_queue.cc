@@ -1,5 +1,6 @@
 #include "record/kernel_queue.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -43,23 +44,26 @@ bool KernelQueue::FitsIn(const cuda::Job& first, unsigned num_jobs, const cuda::
 
 Result<Launcher::Launched> KernelQueue::Launch(const DeviceStream& stream, Jobs& jobs, unsigned num_blocks) {
   const cuda::Job& first = jobs.jobs[0];
-  words_.insert(words_.end(), {stream.device, stream.stream, num_blocks, jobs.num_jobs, VariantOf(first),
-                               static_cast<std::int64_t>(first.sequence)});
+  Queued& queued = by_thread_[std::this_thread::get_id()];
+  std::vector<std::int64_t>& words = queued.words;
+  if (words.empty()) queued.first = first.sequence;
+  words.insert(words.end(), {stream.device, stream.stream, num_blocks, jobs.num_jobs, VariantOf(first),
+                             static_cast<std::int64_t>(first.sequence)});
   for (std::size_t i = 0; i < kMaxJobs; ++i) {
     const bool is_there = i < jobs.num_jobs;
     const cuda::Job& job = jobs.jobs[is_there ? i : 0];
-    words_.insert(words_.end(),
-                  {static_cast<std::int64_t>(job.data), static_cast<std::int64_t>(job.num_elements),
-                   static_cast<std::int64_t>(job.vectors_per_block)});
-    if (i > 0) words_.push_back(is_there ? job.first_block : kNoBlock);
+    words.insert(words.end(),
+                 {static_cast<std::int64_t>(job.data), static_cast<std::int64_t>(job.num_elements),
+                  static_cast<std::int64_t>(job.vectors_per_block)});
+    if (i > 0) words.push_back(is_there ? job.first_block : kNoBlock);
   }
   // Axes of one element come before those of the tensor, so that the kernel's loop ends with the first.
   const unsigned padding = first.num_axes == 0 ? 0 : RoundedAxes(first.num_axes) - first.num_axes;
   std::array<cuda::Axis, cuda::kMaxAxes> axes;
   axes.fill({1, 0});
   for (unsigned i = 0; i < first.num_axes; ++i) axes[padding + i] = first.axes[i];
-  for (const cuda::Axis& axis : axes) words_.push_back(axis.size);
-  for (const cuda::Axis& axis : axes) words_.push_back(axis.stride);
+  for (const cuda::Axis& axis : axes) words.push_back(axis.size);
+  for (const cuda::Axis& axis : axes) words.push_back(axis.stride);
   last_queued_ = jobs.jobs[jobs.num_jobs - 1].sequence;
   return Launched::kDone;
 }
@@ -84,9 +88,13 @@ Launcher::StreamState KernelQueue::Ask(const DeviceStream&) {
 }
 
 std::vector<std::int64_t> KernelQueue::Take() {
-  taken_ = last_queued_;
-  if (!words_.empty()) last_sign_ = Clock::now().time_since_epoch();
-  return std::exchange(words_, {});
+  auto queued = by_thread_.extract(std::this_thread::get_id());
+  std::uint64_t taken = last_queued_;
+  for (const auto& [thread, waiting] : by_thread_) taken = std::min(taken, waiting.first - 1);
+  taken_ = taken;
+  if (queued.empty()) return {};
+  last_sign_ = Clock::now().time_since_epoch();
+  return std::move(queued.mapped().words);
 }
 
 std::span<const std::uint32_t> TablesByHalfBytes() {

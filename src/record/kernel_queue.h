@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "record/launcher.h"
@@ -26,14 +28,19 @@ class KernelQueue : public Launcher {
   bool HasArrived(const cuda::Found& found, std::uint64_t sequence) const override;
   StreamState Ask(const DeviceStream& stream) override;
 
-  bool has_queued() const { return !words_.empty(); }
-  // What was queued since the last call, and is launched by the caller now: as VnRecorderTakeLaunches lays it
-  // out.
+  // Of the calling thread: only the one whose call it is launches before its program goes on.
+  bool has_queued() const { return by_thread_.contains(std::this_thread::get_id()); }
+  // What this thread queued since its last call, and is launched by the caller now: as VnRecorderTakeLaunches
+  // lays it out.
   std::vector<std::int64_t> Take();
 
  private:
   const FoundRing ring_;
-  std::vector<std::int64_t> words_;
+  struct Queued {
+    std::vector<std::int64_t> words;
+    std::uint64_t first = 0;  // job
+  };
+  std::unordered_map<std::thread::id, Queued> by_thread_;
   std::uint64_t last_queued_ = 0;
   std::atomic<std::uint64_t> taken_{0};                                 // up to this job
   mutable std::atomic<std::chrono::steady_clock::duration> last_sign_;  // of life, from the device

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "record/cuda_driver.h"
@@ -191,6 +192,23 @@ TEST(KernelQueue, HasTheProgramLaunchAndTakesWhatArrives) {
   EXPECT_NE(text.find("\"Max\": 3.0"), std::string::npos) << text;
   EXPECT_NE(text.find("\"Min\": -4.0"), std::string::npos);
   EXPECT_NE(text.find("\"Mean\": 6.5"), std::string::npos);
+}
+
+TEST(KernelQueue, GivesEachThreadItsOwnLaunches) {
+  Recording recording;
+  Kernels kernels(*recording);
+  const std::vector<float> data(4, 2.0f);
+  const auto put = [&](const char* name) {
+    return recording.Put(name, "{\"x\":[\x01]}", OnDevice(data, {4}, {1}));
+  };
+  std::thread([&] {
+    EXPECT_EQ(put("theirs") & kSeenLaunches, kSeenLaunches);
+    std::thread([&] { EXPECT_TRUE(recording->TakeLaunches().empty()); }).join();
+    EXPECT_EQ(kernels.Run(), 1u);
+  }).join();
+  EXPECT_EQ(put("ours") & kSeenLaunches, kSeenLaunches);
+  EXPECT_EQ(kernels.Run(), 1u);
+  EXPECT_TRUE(recording->Flush());
 }
 
 TEST(KernelQueue, LaunchesWhatIsNotOneRunByItself) {

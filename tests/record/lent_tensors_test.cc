@@ -32,19 +32,6 @@ Strings DataNames(const Recording& recording) {
   return names;
 }
 
-std::vector<float> Load(const std::filesystem::path& path) {
-  const Result<Dump> dump = Dump::Open(path, {});
-  if (!dump || dump->tensors().size() != 1) return {};
-  const Result<TensorView> view = dump->Load(0);
-  if (!view) return {};
-  std::vector<float> values(view->num_elements);
-  std::memcpy(values.data(), view->data, view->num_bytes());
-  return values;
-}
-std::vector<float> Load(const Recording& recording, const std::string& name) {
-  return Load(recording.folder() / "dump_tensor_data" / name);
-}
-
 // Waits for the memory of so many slots.
 std::multiset<std::int64_t> Returned(Recording& recording, std::size_t count) {
   std::multiset<std::int64_t> slots;

@@ -1,6 +1,7 @@
 // A recorder with a folder of its own, and tensors to hand to it.
 #pragma once
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "temporary_folder.h"
 #include "vernier/dtype.h"
+#include "vernier/read.h"
 #include "vernier/record.h"
 
 namespace vernier {
@@ -128,6 +130,20 @@ inline std::string Statistics(const std::string& text) {
     for (const std::string& value : ValuesOf(text, key)) found += (found.empty() ? "" : " ") + value;
   }
   return found;
+}
+
+// The elements of a file, as our own reader sees them.
+inline std::vector<float> Load(const std::filesystem::path& path) {
+  const Result<Dump> dump = Dump::Open(path, {});
+  if (!dump || dump->tensors().size() != 1) return {};
+  const Result<TensorView> view = dump->Load(0);
+  if (!view) return {};
+  std::vector<float> values(view->num_elements);
+  std::memcpy(values.data(), view->data, view->num_bytes());
+  return values;
+}
+inline std::vector<float> Load(const Recording& recording, const std::string& name) {
+  return Load(recording.folder() / "dump_tensor_data" / name);
 }
 
 }  // namespace vernier

@@ -33,17 +33,6 @@ std::vector<std::string> DataNames(const Recording& recording) {
   return names;
 }
 
-// The elements of a file, as our own reader sees them.
-std::vector<float> Load(const Recording& recording, const std::string& name) {
-  const Result<Dump> dump = Dump::Open(recording.folder() / "dump_tensor_data" / name, {});
-  if (!dump || dump->tensors().size() != 1) return {};
-  const Result<TensorView> view = dump->Load(0);
-  if (!view) return {};
-  std::vector<float> values(view->num_elements);
-  std::memcpy(values.data(), view->data, view->num_bytes());
-  return values;
-}
-
 using Strings = std::vector<std::string>;
 using Set = std::set<std::string>;
 

@@ -9,10 +9,12 @@ import triton
 import triton.language as tl
 
 MAX_JOBS = 4  # of one launch; a tensor that is not one run of memory is alone
+RING_PLACES = 8192  # for what was found
+PART_WORDS = MAX_JOBS * (528 * 8 + 1)  # what blocks found, and for each job how many have
 LANES = tl.constexpr(256)
 _WORDS_OF_FOUND = tl.constexpr(8)
 _MAX_BLOCKS = tl.constexpr(528)
-_RING = tl.constexpr(8192)  # places for what was found
+_RING = tl.constexpr(RING_PLACES)
 ONE_RUN, _RUNS_OF_VECTORS = tl.constexpr(0), tl.constexpr(1)  # layouts; else elements lie anywhere
 # Kinds of elements, as cuda_shared.h counts them; those above are whole numbers.
 _F64, _F32, _F16, _BF16 = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)

@@ -13,10 +13,7 @@ import torch
 from . import core, log
 
 _NUM_WARPS = 8
-_PART_WORDS = 4 * 528 * 8 + 8  # what blocks found, and how many have: see triton_kernel.py
 _AN_ADDRESS = (1 << 40) + 1  # stands for any number of 64 bits when the kernel is compiled
-
-
 CAPTURED = "a stream is captured into a graph, where nothing runs yet: calls in it have no numbers"
 
 
@@ -25,7 +22,8 @@ class TritonMeter:
         """Raises what goes wrong, of whatever type, when this device cannot be served."""
         from . import triton_kernel
 
-        self._kernel = triton_kernel.measure
+        self._kernel, self._part_words = triton_kernel.measure, triton_kernel.PART_WORDS
+        assert core.RING_WORDS == 8 * triton_kernel.RING_PLACES
         self._recorder, self._type = recorder, device.type
         self._compiled, self._prepared, self._parts, self._tables = {}, {}, {}, {}
         self._module = getattr(torch, device.type, None)
@@ -94,7 +92,7 @@ class TritonMeter:
         """What launches this variant of the kernel on this stream."""
         key = (index, stream)
         if key not in self._parts:
-            self._parts[key] = self._on_device(torch.zeros(_PART_WORDS, dtype=torch.int64), index)
+            self._parts[key] = self._on_device(torch.zeros(self._part_words, dtype=torch.int64), index)
         if index not in self._tables:
             self._tables[index] = self._on_device(core.kernel_tables(), index)
         memory = (self._ring, self._parts[key].data_ptr(), self._tables[index].data_ptr())
