@@ -59,17 +59,13 @@ struct DifferentArgument {
 
 struct Divergence {
   std::string record;
+  std::string reason;  // "output", "argument", "input", "additional", "gradient"
   std::uint64_t row = 0;  // its first in the report, from 0
   std::string module;     // the module call it belongs to; empty: not known
   std::string called_from, stack;
   std::vector<DifferentArgument> arguments;
   std::vector<Evidence> evidence;
   std::string target_file, golden_file;  // of the worst output; empty: none
-};
-
-struct Growth {
-  std::string record;
-  double input_error = 0, output_error = 0;
 };
 
 // What was found in one rank; recordings without ranks have one, without a name.
@@ -85,10 +81,8 @@ struct RankOutcome {
   std::uint64_t num_errors = 0;        // rows that could not be judged
   std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
   bool torn = false;                   // a recording ends in the middle: what follows is not known
-  std::optional<Divergence> first_divergence;
-  double growth_factor = 0;  // by how much an error grows in one record to be counted here
-  std::uint64_t num_growth = 0;
-  std::vector<Growth> growth;  // the first of them, in execution order
+  RunVerdict verdict = RunVerdict::kUnknown;
+  std::optional<Divergence> culprit;  // the call that went wrong first
 
   std::uint64_t num_only_target() const { return num_target - num_matched; }
   double coverage() const {

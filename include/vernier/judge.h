@@ -22,6 +22,16 @@ enum class Status {
 inline constexpr std::size_t kNumStatuses = 4;
 std::string_view Name(Status status);  // "pass", …
 
+// What two recordings, or two ranks of them, turn out to be.
+enum class RunVerdict {
+  kIdentical,  // nothing that was compared differs
+  kNoise,      // what differs is explained by rounding
+  kDiverged,
+  kUnknown,  // too little could be compared to tell
+};
+std::span<const std::string_view> RunVerdictNames();  // "identical", "noise", "diverged", "unknown"
+std::string_view Name(RunVerdict verdict);
+
 struct Verdict {
   Status status = Status::kError;
   std::string_view rule;  // key of the row of the table that decided

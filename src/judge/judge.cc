@@ -107,6 +107,13 @@ constexpr RuleRow kRules[] = {
 
 }  // namespace
 
+std::span<const std::string_view> RunVerdictNames() {
+  static constexpr std::string_view kNames[] = {"identical", "noise", "diverged", "unknown"};
+  return kNames;
+}
+
+std::string_view Name(RunVerdict verdict) { return RunVerdictNames()[static_cast<std::size_t>(verdict)]; }
+
 std::string_view Name(Status status) {
   constexpr std::string_view kNames[] = {"pass", "fail", "error", "unmatched"};
   return kNames[static_cast<std::size_t>(status)];

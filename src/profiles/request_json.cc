@@ -34,13 +34,9 @@ void Members(Io& io, DifferentArgument& a) {
 }
 template <class Io>
 void Members(Io& io, Divergence& d) {
-  io("record", d.record), io("row", d.row), io("module", d.module), io("called_from", d.called_from);
+  io("record", d.record), io("reason", d.reason), io("row", d.row), io("module", d.module), io("called_from", d.called_from);
   io("stack", d.stack), io("arguments", d.arguments), io("evidence", d.evidence);
   io("target_file", d.target_file), io("golden_file", d.golden_file);
-}
-template <class Io>
-void Members(Io& io, Growth& g) {
-  io("record", g.record), io("input_error", g.input_error), io("output_error", g.output_error);
 }
 template <class Io>
 void Members(Io& io, RankOutcome& r) {
@@ -49,8 +45,7 @@ void Members(Io& io, RankOutcome& r) {
   io("num_matched", r.num_matched), io("num_only_golden", r.num_only_golden);
   io("num_measured", r.num_measured), io("num_passed", r.num_passed), io("num_failed", r.num_failed);
   io("num_errors", r.num_errors), io("num_not_measured", r.num_not_measured), io("torn", r.torn);
-  io("first_divergence", r.first_divergence), io("growth_factor", r.growth_factor),
-      io("num_growth", r.num_growth), io("growth", r.growth);
+  io("verdict", r.verdict), io("culprit", r.culprit);
 }
 template <class Io>
 void Members(Io& io, CompareOutcome& o) {
@@ -86,6 +81,7 @@ class JsonOut {
   void Put(int value) { AppendInteger(value, out_); }
   void Put(std::uint64_t value) { AppendInteger(value, out_); }
   void Put(MatchMode value) { AppendJsonString(kMatchModes[static_cast<std::size_t>(value)], out_); }
+  void Put(RunVerdict value) { AppendJsonString(Name(value), out_); }
   template <class T>
   void Put(std::optional<T>& value) {
     value ? Put(*value) : void(out_ += "null");
@@ -159,12 +155,15 @@ class JsonIn {
     if (!(number >= 0 && number <= kLargest)) return json_.Fail(JsonError::kOutOfRange);
     value = static_cast<T>(number);
   }
-  void Take(MatchMode& value) {
+  void Take(MatchMode& value) { TakeChoice("match", kMatchModes, value); }
+  void Take(RunVerdict& value) { TakeChoice("verdict", RunVerdictNames(), value); }
+  template <class Choice>
+  void TakeChoice(const std::string& key, std::span<const std::string_view> words, Choice& value) {
     std::string word;
     Take(word);
-    const Result<std::size_t> choice = Choose("match", word, kMatchModes);
+    const Result<std::size_t> choice = Choose(key, word, words);
     if (!choice) return json_.Fail(JsonError::kUnknownChoice);
-    value = static_cast<MatchMode>(*choice);
+    value = static_cast<Choice>(*choice);
   }
   template <class T>
   void Take(std::optional<T>& value) {

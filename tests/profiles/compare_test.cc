@@ -277,14 +277,14 @@ TEST(CompareJson, CarriesEveryMember) {
   rank.rank = "rank0";
   rank.num_matched_by = {{"exact name", 4}};
   rank.num_matched = 4;
-  rank.first_divergence.emplace().record = "F.relu.0.forward";
-  rank.first_divergence->evidence.push_back({"n", "output", HUGE_VAL, "1", "2"});
-  rank.first_divergence->arguments.push_back({"eps", "1", "2"});
+  rank.culprit.emplace().record = "F.relu.0.forward";
+  rank.culprit->evidence.push_back({"n", "output", HUGE_VAL, "1", "2"});
+  rank.culprit->arguments.push_back({"eps", "1", "2"});
   rank.growth.push_back({"r", 1e-9, 0.5});
   const auto carried = CompareOutcomeFromJson(ToJson(outcome));
   ASSERT_TRUE(carried) << carried.error().Message();
   EXPECT_EQ(ToJson(*carried), ToJson(outcome));
-  EXPECT_EQ(carried->ranks[0].first_divergence->evidence[0].error, HUGE_VAL);
+  EXPECT_EQ(carried->ranks[0].culprit->evidence[0].error, HUGE_VAL);
 }
 
 TEST(CompareJson, NamesWhatItCannotRead) {

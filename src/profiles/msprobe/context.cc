@@ -53,8 +53,8 @@ std::string UserLine(const std::filesystem::path& stack_json, std::string_view n
 }  // namespace
 
 void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome) {
-  if (!outcome.first_divergence) return;
-  Divergence& found = *outcome.first_divergence;
+  if (!outcome.culprit) return;
+  Divergence& found = *outcome.culprit;
   const std::filesystem::path folder = dump_json.parent_path();
   found.called_from = UserLine(folder / "stack.json", found.record);
   if (found.record.starts_with(kModule)) {

@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "profiles/msprobe/columns.h"
 #include "profiles/msprobe/context.h"
+#include "profiles/msprobe/rank_verdict.h"
 #include "profiles/msprobe/run.h"
 #include "profiles/msprobe/table_builder.h"
 #include "read/name_mapping.h"
@@ -61,14 +62,14 @@ Good GoodOf(std::string_view heading) {
 // What happens to finished rows, in table order.
 class RowConsumer {
  public:
-  RowConsumer(const TableBuilder& builder, const Settings& settings, const Rules& rules, RankResult& result,
-              Log& log)
+  RowConsumer(const TableBuilder& builder, const Settings& settings, const Rules& rules, RankVerdict& verdict,
+              RankResult& result, Log& log)
       : builder_(builder),
         settings_(settings),
         rules_(rules),
         result_(result),
         log_(log),
-        summary_(builder.mode(), rules),
+        verdict_(verdict),
         advisor_(rules) {}
 
   Result<Done> Open() {
@@ -84,6 +85,7 @@ class RowConsumer {
 
   // On any thread.
   Result<Done> Render(Batch& batch) const {
+    for (const ResultRow& row : batch.rows) batch.facts.push_back(FactsOf(builder_.mode(), row, batch.arena));
     if (analysis_) return Done{};
     batch.results.first_row = batch.first_row;
     for (const ResultRow& row : batch.rows) {
@@ -94,7 +96,7 @@ class RowConsumer {
       }
       batch.results.rows.colours.push_back(settings_.highlight ? row.colour : ColourOf(row.status()));
       batch.results.statuses.push_back(row.status());
-      batch.results.severities.push_back(RowError(builder_.mode(), row).value_or(0));
+      batch.results.severities.push_back(batch.facts[batch.results.severities.size()].error);
     }
     return reports_->Render(batch.results);
   }
@@ -102,11 +104,11 @@ class RowConsumer {
   // In table order.
   Result<Done> Take(Batch& batch) {
     const std::span<const ResultRow> rows = batch.rows;
+    for (std::size_t i = 0; i < rows.size(); ++i) verdict_.See(batch.first_row + i, rows[i], batch.facts[i]);
     for (std::size_t first = 0; first < rows.size();) {
       std::size_t last = first + 1;
       while (last < rows.size() && rows[last].record == rows[first].record) ++last;
       const auto record = rows.subspan(first, last - first);
-      summary_.See(batch.first_row + first, record);
       if (analysis_) VN_RETURN_IF_ERROR(Analyze(record));
       first = last;
     }
@@ -122,7 +124,7 @@ class RowConsumer {
 
   // `describe` adds to the outcome what the rows do not tell.
   Result<Done> Finish(const std::function<void(RankOutcome&)>& describe) {
-    result_.outcome = summary_.Take();
+    verdict_.Conclude(result_.outcome);
     describe(result_.outcome);
     AddContext(builder_.job().npu_json, result_.outcome);
     if (analysis_) {
@@ -293,7 +295,7 @@ class RowConsumer {
   std::optional<AtomicFile> analysis_;
   std::size_t num_analyzed_ = 0;
   std::string last_complaint_;
-  SummaryBuilder summary_;
+  RankVerdict& verdict_;
   Advisor advisor_;
   bool warned_ = false;
 };
@@ -409,6 +411,42 @@ Result<Done> CompareReal(const TableBuilder& builder, const Settings& settings, 
   return taken;
 }
 
+// What the verdict pairs differently from the table.
+Result<Done> SeeRest(const TableBuilder& table, const Settings& settings, const Rules& rules,
+                     RankVerdict& verdict) {
+  const std::vector<RowPair> pairs = verdict.Rest();
+  if (pairs.empty()) return Done{};
+  RowMatchOptions as_given;
+  as_given.rule = PairRule::kDataMapping;  // shapes and dtypes part nothing
+  const TableBuilder builder(table.dumps(), table.job(), settings, as_given, rules, pairs);
+  const auto see = [&](std::size_t i, RealOutcome* outcome, const PairMeasures* measures) {
+    TextArena arena;
+    ResultRow row = builder.Read(i, arena);
+    if (outcome != nullptr) row.measures = measures;
+    verdict.SeeRest(pairs[i], FactsOf(builder.mode(), row, arena));
+  };
+  if (builder.mode() != Mode::kReal) {
+    for (std::size_t i = 0; i < pairs.size(); ++i) see(i, nullptr, nullptr);
+    return Done{};
+  }
+  const RealLoader loader(builder);
+  std::vector<RealOutcome> outcomes(pairs.size());
+  MeasureOptions options;
+  options.groups = Group::kDiff | Group::kStats;
+  options.real_part_only = true;
+  options.num_threads = builder.job().num_threads;
+  BatchHooks hooks;
+  hooks.stop = settings.hooks.stop;
+  MeasurePairs(
+      pairs.size(), [&](std::size_t i) { return loader.Load(i, outcomes[i]); }, options,
+      [&](std::size_t i, const Result<PairMeasures>& measures) {
+        see(i, &outcomes[i], measures ? &*measures : nullptr);
+      },
+      hooks);
+  if (settings.hooks.stop.stop_requested()) return kInterrupted;
+  return Done{};
+}
+
 std::uint64_t CountUnused(const std::vector<RowPair>& pairs, std::size_t num_bench_rows) {
   std::vector<bool> used(num_bench_rows);
   for (const RowPair& pair : pairs) {
@@ -465,11 +503,13 @@ Outcome<RankResult> CompareRank(const RankJob& job, const Settings& settings, co
                             builder.num_rows()));
     adjusted.highlight = false;
   }
-  RowConsumer consumer(builder, adjusted, rules, result, log);
+  RankVerdict verdict(builder, settings, match, rules);
+  RowConsumer consumer(builder, adjusted, rules, verdict, result, log);
   const auto run = [&]() -> Result<Done> {
     VN_RETURN_IF_ERROR(consumer.Open());
     VN_RETURN_IF_ERROR(builder.mode() == Mode::kReal ? CompareReal(builder, adjusted, consumer, log)
                                                      : CompareRecorded(builder, adjusted, consumer));
+    VN_RETURN_IF_ERROR(SeeRest(builder, adjusted, rules, verdict));
     return consumer.Finish([&](RankOutcome& outcome) { describe(num_only_golden, outcome); });
   };
   if (const Result<Done> done = run(); !done) {

@@ -11,7 +11,7 @@
 #include "profiles/msprobe/first_difference.h"
 #include "profiles/msprobe/settings.h"
 #include "profiles/msprobe/stack.h"
-#include "profiles/msprobe/summary.h"
+#include "vernier/compare.h"
 
 namespace vernier::msprobe {
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/python_text.h"
+#include "profiles/msprobe/rules_shipped.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -18,6 +19,12 @@ constexpr Profile kProfiles[] = {
 }  // namespace
 
 const Profile& ProfileOf(Generation generation) { return kProfiles[static_cast<std::size_t>(generation)]; }
+
+Result<Rules> RulesOf(Generation generation, std::optional<std::string_view> overrides,
+                      std::string_view file_name) {
+  const std::string_view shipped[] = {generation == Generation::kClassic ? kClassicRules : kCurrentRules};
+  return Rules::Make(shipped, overrides, file_name);
+}
 
 std::string_view Name(Mode mode) {
   static constexpr std::string_view kNames[] = {"real data", "statistics", "MD5"};

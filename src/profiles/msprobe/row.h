@@ -9,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "judge/rules.h"
 #include "profiles/msprobe/dump.h"
-#include "profiles/msprobe/rules.h"
 #include "vernier/judge.h"
 #include "vernier/measure.h"
 #include "vernier/report.h"
 
 namespace vernier::msprobe {
+
+enum class Generation { kClassic, kCurrent };  // of the msprobe command
 
 enum class Mode : std::uint8_t { kReal, kStatistics, kMd5 };
 std::string_view Name(Mode mode);  // "real data", …
@@ -36,6 +38,9 @@ struct Profile {
   bool compares_dump_and_debug;  // of one rank, where it has both
 };
 const Profile& ProfileOf(Generation generation);
+// Of rules/msprobe_*.json; see Rules::Make.
+Result<Rules> RulesOf(Generation generation, std::optional<std::string_view> overrides = {},
+                      std::string_view file_name = {});
 
 // What the text in the column of the result means.
 enum class Judged : std::uint8_t {

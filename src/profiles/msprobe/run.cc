@@ -240,10 +240,10 @@ class Run {
 };
 
 Outcome<Rules> ReadRules(const Settings& settings, Log& log) {
-  if (settings.rules_path.empty()) return Rules::Make(settings.generation).value();
+  if (settings.rules_path.empty()) return RulesOf(settings.generation).value();
   const Result<FileRef> file = MappedFile::Open(settings.rules_path);
   if (!file) return RunFailure(log, file.error().Message());
-  Result<Rules> rules = Rules::Make(settings.generation, TextOf(*file), settings.rules_path);
+  Result<Rules> rules = RulesOf(settings.generation, TextOf(*file), settings.rules_path);
   if (!rules) return RunFailure(log, rules.error().Message());
   return *std::move(rules);
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "judge/facts.h"
 #include "profiles/msprobe/match.h"
 #include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/real.h"
@@ -24,6 +25,7 @@ struct Batch {
   TextArena arena;
   std::vector<TextArena> row_arenas;  // of rows that were read one by one
   std::deque<PairMeasures> measures;
+  std::vector<Facts> facts;  // of the rows
   ResultBatch results;
   std::vector<std::string> complaints;  // about texts that were written all the same
 };
@@ -48,6 +50,7 @@ class TableBuilder {
                const RowMatchOptions& match, const Rules& rules, std::vector<RowPair> pairs);
 
   std::size_t num_rows() const { return pairs_.size(); }
+  const std::vector<RowPair>& pairs() const { return pairs_; }
   const DumpPair& dumps() const { return dumps_; }
   const RankJob& job() const { return job_; }
   const Profile& profile() const { return profile_; }

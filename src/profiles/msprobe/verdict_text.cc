@@ -13,7 +13,7 @@
 namespace vernier::msprobe {
 namespace {
 
-constexpr std::size_t kShownRanks = 4, kShownEvidence = 4, kShownGrowth = 3;
+constexpr std::size_t kShownRanks = 4, kShownEvidence = 4;
 
 std::string ErrorText(double error) { return std::isinf(error) ? "different" : fmt::format("{:.3g}", error); }
 
@@ -34,13 +34,13 @@ void AppendRank(const RankOutcome& rank, std::string& text) {
     text += fmt::format(
         "  {} matched rows could not be measured: a file is missing, damaged or of another shape\n",
         rank.num_not_measured);
-  if (!rank.first_divergence) {
+  if (!rank.culprit) {
     text += rank.num_failed > 0     ? "  outputs differ, but no single call explains it\n"
             : rank.num_matched == 0 ? "  no row has a partner: nothing was compared\n"
                                     : "  what was compared agrees within tolerance\n";
     return;
   }
-  const Divergence& found = *rank.first_divergence;
+  const Divergence& found = *rank.culprit;
   text += fmt::format("  first divergence: {} (data row {})\n", Printable(found.record), found.row);
   if (!found.module.empty() && found.module != found.record)
     text += fmt::format("    in         {}\n", Printable(found.module));
@@ -60,15 +60,6 @@ void AppendRank(const RankOutcome& rank, std::string& text) {
   }
   if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
     text += fmt::format("    called from {:.160}\n", Printable(line));
-  if (rank.num_growth > 0) {
-    text += fmt::format("  error grows more than {:g} times in {} record{}:", rank.growth_factor,
-                        rank.num_growth, rank.num_growth == 1 ? "" : "s");
-    for (std::size_t i = 0; i < std::min(rank.growth.size(), kShownGrowth); ++i) {
-      text += fmt::format("{} {} ({} -> {})", i == 0 ? "" : ",", Printable(rank.growth[i].record),
-                          ErrorText(rank.growth[i].input_error), ErrorText(rank.growth[i].output_error));
-    }
-    text += rank.num_growth > kShownGrowth ? ", …\n" : "\n";
-  }
 }
 
 std::string Quoted(std::string_view text) {
@@ -105,18 +96,13 @@ std::string JsonOf(const Evidence& evidence) {
                      Quoted(evidence.target), Quoted(evidence.golden));
 }
 
-std::string JsonOf(const Growth& growth) {
-  return fmt::format(R"({{"record": {}, "input_error": {}, "output_error": {}}})", Quoted(growth.record),
-                     Number(growth.input_error), Number(growth.output_error));
-}
-
 std::string JsonOf(const RankOutcome& rank);
 constexpr auto kJsonOf = [](const auto& item) { return JsonOf(item); };
 
 std::string JsonOf(const Divergence& found) {
-  return fmt::format(R"({{"record": {}, "row": {}, "module": {}, "called_from": {}, "stack": {}, )"
+  return fmt::format(R"({{"record": {}, "reason": {}, "row": {}, "module": {}, "called_from": {}, "stack": {}, )"
                      R"("different_arguments": {}, "evidence": {}}})",
-                     Quoted(found.record), found.row, Quoted(found.module), Quoted(found.called_from),
+                     Quoted(found.record), Quoted(found.reason), found.row, Quoted(found.module), Quoted(found.called_from),
                      Quoted(found.stack), ListOf(found.arguments, 6, kJsonOf),
                      ListOf(found.evidence, 6, kJsonOf));
 }
@@ -126,12 +112,11 @@ std::string JsonOf(const RankOutcome& rank) {
       R"({{"rank": {}, "mode": {}, "rows": {}, "bench_rows": {}, "matched": {}, "unmatched": {}, )"
       R"("bench_unmatched": {}, "matched_by": {}, "coverage_percent": {:.4g}, "failing": {}, )"
       R"("bad_records": {}, "not_measured": {}, "torn": {},)"
-      "\n    \"first_divergence\": {},\n    \"num_growth\": {}, \"growth\": {}}}",
+      "\n    \"verdict\": {}, \"culprit\": {}}}",
       Quoted(rank.rank), Quoted(rank.mode), rank.num_target, rank.num_golden, rank.num_matched,
       rank.num_only_target(), rank.num_only_golden, Quoted(RuleOf(rank)), rank.coverage() * 100,
-      rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn,
-      rank.first_divergence ? JsonOf(*rank.first_divergence) : "null", rank.num_growth,
-      ListOf(rank.growth, 6, kJsonOf));
+      rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn, Quoted(vernier::Name(rank.verdict)),
+      rank.culprit ? JsonOf(*rank.culprit) : "null");
 }
 
 // What a row on the screen shows, of the columns that its table has.
@@ -179,8 +164,8 @@ std::string ShownRowsText(const RankResult& result, const CompareHooks::Screen& 
 
 std::string NextCommand(const CompareOutcome& outcome) {
   for (const RankOutcome& rank : outcome.ranks) {
-    if (!rank.first_divergence) continue;
-    const Divergence& found = *rank.first_divergence;
+    if (!rank.culprit) continue;
+    const Divergence& found = *rank.culprit;
     const auto folder = [](const std::string& json) {
       return (std::filesystem::path(json).parent_path() / "dump_tensor_data").string();
     };
@@ -195,15 +180,13 @@ std::string NextCommand(const CompareOutcome& outcome) {
 }
 
 int ExitStatus(const CompareOutcome& outcome, bool strict) {
-  std::uint64_t num_matched = 0, num_failing = 0, num_unsure = outcome.num_skipped_ranks;
+  bool diverged = !outcome.first_differences.empty(), unknown = outcome.num_skipped_ranks > 0 || outcome.ranks.empty();
   for (const RankOutcome& rank : outcome.ranks) {
-    num_matched += rank.num_matched;
-    num_failing += rank.num_failed;
-    if (strict) num_failing += rank.num_only_target() + rank.num_only_golden;
-    num_unsure += rank.num_errors + rank.num_not_measured + (rank.torn ? 1 : 0);
+    diverged = diverged || rank.verdict == RunVerdict::kDiverged;
+    unknown = unknown || rank.verdict == RunVerdict::kUnknown;
+    if (strict) diverged = diverged || rank.num_failed + rank.num_only_target() + rank.num_only_golden > 0;
   }
-  if (num_failing > 0 || !outcome.first_differences.empty()) return 1;
-  return num_matched == 0 || num_unsure > 0 ? 2 : 0;
+  return diverged ? 1 : unknown ? 2 : 0;
 }
 
 std::string RankText(const RankOutcome& outcome) {
@@ -218,7 +201,7 @@ std::string VerdictText(const CompareOutcome& outcome) {
   std::vector<const RankOutcome*> ranks;
   for (const RankOutcome& rank : outcome.ranks) ranks.push_back(&rank);
   std::stable_sort(ranks.begin(), ranks.end(), [](const RankOutcome* a, const RankOutcome* b) {
-    return a->first_divergence.has_value() > b->first_divergence.has_value();
+    return a->culprit.has_value() > b->culprit.has_value();
   });
   for (std::size_t i = 0; i < std::min(ranks.size(), kShownRanks); ++i) AppendRank(*ranks[i], text);
   if (ranks.size() > kShownRanks)

@@ -15,10 +15,10 @@ class Context : public ::testing::Test {
 
   const Divergence& Of(const char* api) {
     summary_ = {};
-    summary_.first_divergence.emplace();
-    summary_.first_divergence->record = api;
+    summary_.culprit.emplace();
+    summary_.culprit->record = api;
     AddContext(folder_.path() / "dump.json", summary_);
-    return *summary_.first_divergence;
+    return *summary_.culprit;
   }
 
   TemporaryFolder folder_;
@@ -66,7 +66,7 @@ TEST_F(Context, DamagedOrMissingSideFilesLeaveItEmpty) {
 TEST_F(Context, NothingWithoutADivergence) {
   RankOutcome summary;
   AddContext(folder_.path() / "dump.json", summary);
-  EXPECT_FALSE(summary.first_divergence);
+  EXPECT_FALSE(summary.culprit);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class MsprobeJudge : public testing::Test {
     return {CellText(row.metrics[0]), CellText(row.metrics[kFirstRelativeErr])};
   }
 
-  Rules classic_{*Rules::Make(Generation::kClassic)}, current_{*Rules::Make(Generation::kCurrent)};
+  Rules classic_{*RulesOf(Generation::kClassic)}, current_{*RulesOf(Generation::kCurrent)};
   TextArena arena_;
 };
 
@@ -209,9 +209,9 @@ TEST_F(MsprobeJudge, FindsTheFirstRecordThatGoesWrongByItself) {
   see("c", 1e-4, 0.2);
   see("d", 0, 0.3);
   const RankOutcome summary = builder.Take();
-  ASSERT_TRUE(summary.first_divergence);
-  EXPECT_EQ(summary.first_divergence->record, "c");
-  EXPECT_EQ(summary.first_divergence->row, 4u);
+  ASSERT_TRUE(summary.culprit);
+  EXPECT_EQ(summary.culprit->record, "c");
+  EXPECT_EQ(summary.culprit->row, 4u);
   EXPECT_EQ(summary.num_growth, 2u);
   EXPECT_EQ(summary.growth[0].record, "c");
   EXPECT_EQ(summary.num_matched, 8u);
@@ -219,19 +219,19 @@ TEST_F(MsprobeJudge, FindsTheFirstRecordThatGoesWrongByItself) {
 
 TEST(MsprobeRules, ArePartlyReplacedByAFileOfTheUser) {
   const auto rules =
-      Rules::Make(Generation::kClassic, R"({"thresholds": {"warning_ratio": 0.25}})", "mine.json");
+      RulesOf(Generation::kClassic, R"({"thresholds": {"warning_ratio": 0.25}})", "mine.json");
   ASSERT_TRUE(rules);
   EXPECT_EQ(rules->Threshold("warning_ratio"), 0.25);
   EXPECT_EQ(rules->Threshold("cosine_drop"), 0.1);
-  const auto unknown = Rules::Make(Generation::kClassic, R"({"thresholds": {"no_such": 1}})", "mine.json");
+  const auto unknown = RulesOf(Generation::kClassic, R"({"thresholds": {"no_such": 1}})", "mine.json");
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().Message().find("thresholds.no_such"), std::string::npos);
-  EXPECT_FALSE(Rules::Make(Generation::kCurrent, "{", "mine.json"));
+  EXPECT_FALSE(RulesOf(Generation::kCurrent, "{", "mine.json"));
 }
 
 TEST(MsprobeRules, RefuseWhatCannotBeMeant) {
   const auto mistake = [](std::string_view file) {
-    const auto rules = Rules::Make(Generation::kClassic, file, "mine.json");
+    const auto rules = RulesOf(Generation::kClassic, file, "mine.json");
     return rules ? "" : rules.error().Message();
   };
   EXPECT_NE(mistake(""), "");  // an empty file

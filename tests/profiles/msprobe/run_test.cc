@@ -183,8 +183,8 @@ TEST_F(MsprobeRun, NamesTheFirstDivergence) {
   WriteFiles(RecordText(0, 1) + "," + RecordText(1, 3) + "," + RecordText(2, 5), Data(3, 1));
   const auto outcome = Run();
   ASSERT_TRUE(outcome);
-  ASSERT_TRUE(outcome->ranks[0].first_divergence);
-  EXPECT_EQ(outcome->ranks[0].first_divergence->record, "Functional.relu.1.forward");
+  ASSERT_TRUE(outcome->ranks[0].culprit);
+  EXPECT_EQ(outcome->ranks[0].culprit->record, "Functional.relu.1.forward");
   const std::string text = outcome->text;
   EXPECT_NE(text.find("first divergence: Functional.relu.1.forward (data row 2)"), std::string::npos) << text;
   EXPECT_NE(text.find("next: "), std::string::npos);
@@ -269,8 +269,8 @@ TEST_F(MsprobeRun, AnOutputOfAnotherShapeIsADivergence) {
     settings_.generation = generation;
     const auto outcome = Run();
     ASSERT_TRUE(outcome) << log_;
-    ASSERT_TRUE(outcome->ranks[0].first_divergence);
-    EXPECT_EQ(outcome->ranks[0].first_divergence->record, "Functional.relu.1.forward");
+    ASSERT_TRUE(outcome->ranks[0].culprit);
+    EXPECT_EQ(outcome->ranks[0].culprit->record, "Functional.relu.1.forward");
     EXPECT_NE(outcome->text.find("next: dump Functional.relu.1.forward"), std::string::npos);
   }
 }
@@ -369,7 +369,7 @@ TEST_F(MsprobeRun, TellsWhichArgumentDiffersAndTakesAFolderThatIsADump) {
   const Result<CompareOutcome> outcome = Run();
   ASSERT_TRUE(outcome);
   ASSERT_EQ(outcome->ranks.size(), 1u);
-  const Divergence& found = outcome->ranks[0].first_divergence.value();
+  const Divergence& found = outcome->ranks[0].culprit.value();
   ASSERT_EQ(found.arguments.size(), 1u);
   EXPECT_EQ(found.arguments[0].name, "Functional.norm.0.forward.input.1");
   EXPECT_EQ(found.arguments[0].target, "0.1");

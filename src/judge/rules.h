@@ -1,25 +1,26 @@
-// Thresholds, messages and lists of one generation of the msprobe command, read from rules/msprobe_*.json.
+// Thresholds, messages and lists, read from the files under rules/.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "vernier/result.h"
 
-namespace vernier::msprobe {
-
-enum class Generation { kClassic, kCurrent };
+namespace vernier {
 
 // Immutable once made. Asking for a key that the shipped file does not have is a bug, not an input error.
 class Rules {
  public:
-  // The shipped tables; `overrides` is the text of a user's file, whose members replace the shipped ones.
-  // Fails when it is no JSON, or names a key that does not exist.
-  static Result<Rules> Make(Generation generation, std::optional<std::string_view> overrides = {},
-                            std::string_view file_name = {});
+  // The shipped tables together; `overrides` is the text of a user's file, whose members replace the shipped
+  // ones. Fails when it is no JSON, or names a key that does not exist.
+  static Result<Rules> Make(std::span<const std::string_view> shipped,
+                            std::optional<std::string_view> overrides = {}, std::string_view file_name = {});
+  // Of rules/verdict.json alone.
+  static const Rules& Verdict();
 
   double Threshold(std::string_view key) const;
   std::string_view Message(std::string_view key) const;
@@ -35,4 +36,4 @@ class Rules {
   std::map<std::string, std::vector<std::string>, std::less<>> lists_;
 };
 
-}  // namespace vernier::msprobe
+}  // namespace vernier

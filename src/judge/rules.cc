@@ -1,4 +1,4 @@
-#include "profiles/msprobe/rules.h"
+#include "judge/rules.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,9 +8,9 @@
 
 #include "core/json_cursor.h"
 #include "core/text.h"
-#include "profiles/msprobe/rules_shipped.h"
+#include "judge/rules_shipped.h"
 
-namespace vernier::msprobe {
+namespace vernier {
 namespace {
 
 std::vector<std::string> TakeTexts(JsonCursor& cursor) {
@@ -36,12 +36,18 @@ std::string Guess(std::string_view word, std::span<const std::string_view> known
 
 }  // namespace
 
-Result<Rules> Rules::Make(Generation generation, std::optional<std::string_view> overrides,
-                          std::string_view file_name) {
+Result<Rules> Rules::Make(std::span<const std::string_view> shipped,
+                          std::optional<std::string_view> overrides, std::string_view file_name) {
   Rules rules;
-  const std::string_view shipped = generation == Generation::kClassic ? kClassicRules : kCurrentRules;
-  VN_RETURN_IF_ERROR(rules.Merge(shipped, "shipped rules", true));
+  VN_RETURN_IF_ERROR(rules.Merge(kVerdictRules, "shipped rules", true));
+  for (const std::string_view table : shipped)
+    VN_RETURN_IF_ERROR(rules.Merge(table, "shipped rules", true));
   if (overrides) VN_RETURN_IF_ERROR(rules.Merge(*overrides, file_name, false));
+  return rules;
+}
+
+const Rules& Rules::Verdict() {
+  static const Rules rules = Make({}).value();
   return rules;
 }
 
@@ -112,4 +118,4 @@ bool Rules::ListsPartOf(std::string_view list, std::string_view text) const {
                      [&](const std::string& word) { return text.find(word) != std::string_view::npos; });
 }
 
-}  // namespace vernier::msprobe
+}  // namespace vernier

@@ -1,0 +1,45 @@
+// Which call of the golden recording a call of the target is to be held against: by what it is and where it
+// stands, so that an additional call shifts nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "judge/call.h"
+
+namespace vernier {
+
+enum class PairedBy : std::uint8_t {
+  kNothing,
+  kName,   // the same name at the same place
+  kPlace,  // the same kind of call at the same place of the model
+  kOrder,  // the same kind of call at the same point of the program
+  kFused,  // one call of one side does the work of several of the other
+};
+std::string_view Name(PairedBy how);  // "name", …
+
+struct Alignment {
+  std::vector<std::uint32_t> golden_of;  // for each target call; kNoCall
+  std::vector<PairedBy> how;             // for each target call
+  std::vector<std::uint32_t> target_of;  // for each golden call; kNoCall
+  std::uint64_t num_by[5] = {};          // target calls, by PairedBy
+  // Module paths that would have to be renamed for places to agree: {target, golden}.
+  std::vector<std::pair<std::string, std::string>> renames;
+};
+
+struct AlignInputs {
+  const Calls& target;
+  const Calls& golden;
+  // What two calls of one kind are told apart by: shapes, dtypes and what kinds of arguments there are. Asked
+  // only where places do not settle it.
+  std::function<std::uint64_t(std::uint32_t call)> target_signature, golden_signature;
+  // Pairs that are settled already, by target call (kNoCall: not); empty: none.
+  std::vector<std::uint32_t> given;
+};
+Alignment AlignCalls(const AlignInputs& inputs);
+
+}  // namespace vernier

@@ -1,0 +1,65 @@
+// The call that went wrong first: whose result is further off than what it was given, and than what calls of
+// its class show in the same two recordings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "judge/align.h"
+#include "judge/call.h"
+#include "judge/facts.h"
+#include "judge/rules.h"
+
+namespace vernier {
+
+// Thresholds of rules/verdict.json, which says what each is for.
+struct CulpritRules {
+  explicit CulpritRules(const Rules& rules);
+
+  double growth, factor, prior_product, prior_plain, prior_half, cancel, alarm, alarm_half, gradient_floor;
+  double orphan_reach, flips;
+  std::size_t least_seen;
+};
+
+// Two recordings, aligned and measured.
+struct Recordings {
+  const Calls& target;
+  const Calls& golden;
+  const Alignment& alignment;
+  std::span<const Facts> facts;          // of the target's values, call by call
+  std::span<const std::size_t> first;    // first[i] … first[i + 1]: those of call i
+};
+
+enum class Reason : std::uint8_t {
+  kOutput,      // same inputs, or nearly, and another output
+  kArgument,    // an argument that is no tensor differs
+  kInput,       // something it was given is wrong, and nothing before made it
+  kAdditional,  // only the target makes this call
+  kMissing,     // only the golden makes this call
+  kGradient,    // a parameter's gradient is wrong, and nothing before made it
+};
+std::string_view Name(Reason reason);  // "output", …
+
+struct Blame {
+  std::uint32_t call = 0;             // of the target; kMissing: the one before which it is missing
+  std::uint32_t golden_call = kNoCall;  // the partner; kMissing: the call itself
+  Reason reason = Reason::kOutput;
+  double given = 0, result = 0;  // error of what went in and of what came out
+  double usual = 0;              // what its class has shown before, or may
+};
+
+struct Findings {
+  std::optional<Blame> culprit;
+  double worst = 0;                 // the largest error of an output or a gradient
+  std::uint32_t worst_call = kNoCall;
+  bool any_difference = false;      // in any value that was compared
+  bool beyond_noise = false;        // somewhere more than rounding explains
+  std::uint64_t num_sources = 0;    // calls with the same inputs and another output
+};
+
+Findings FindCulprit(const Recordings& recordings, const CulpritRules& rules);
+
+}  // namespace vernier

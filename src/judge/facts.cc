@@ -1,0 +1,126 @@
+#include "judge/facts.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace vernier {
+namespace {
+
+bool Known(double statistic) { return statistic != Value::kUnknown; }
+
+double Ratio(double difference, double size) {
+  if (std::isnan(difference) || std::isnan(size)) return HUGE_VAL;
+  if (difference == 0) return 0;
+  return size == 0 ? HUGE_VAL : difference / size;
+}
+
+bool IsHuge(double value) { return Known(value) && std::isfinite(value) && std::fabs(value) > kMaskMagnitude; }
+bool IsHuge(const Value& value) { return IsHuge(value.max) || IsHuge(value.min); }
+
+bool Same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+struct Distance {
+  double error = 0, gap = 0;
+};
+
+// The largest of what the four statistics show. A mean is measured against the root mean square, since it may
+// be zero up to rounding itself.
+Distance FromStatistics(const Value& t, const Value& g) {
+  Distance distance;
+  const double size = std::fmax(std::fabs(g.max), Known(g.min) ? std::fabs(g.min) : 0);
+  const auto see = [&](double a, double b, double scale, double spread) {
+    if (!Known(a) || !Known(b) || Same(a, b)) return;
+    const double difference = std::fabs(a - b);
+    distance.error = std::fmax(distance.error, Ratio(difference, scale));
+    distance.gap = std::fmax(distance.gap, std::isnan(difference) ? HUGE_VAL : difference * spread);
+  };
+  see(t.max, g.max, size, 1);
+  see(t.min, g.min, size, 1);
+  see(t.norm, g.norm, std::fabs(g.norm), 1);
+  const double root = std::sqrt(std::fmax(1, g.num_elements));
+  if (Known(g.norm) && g.norm != 0 && std::isfinite(g.norm)) see(t.mean, g.mean, g.norm / root, root);
+  return distance;
+}
+
+Distance FromTensors(const PairMeasures& m) {
+  if (m.num_special_mismatches() > 0) return {HUGE_VAL, HUGE_VAL};
+  const double gap = std::sqrt(m.sum_sq_diff);
+  return {Ratio(gap, std::sqrt(m.sum_sq_golden)), std::isnan(gap) ? HUGE_VAL : gap};
+}
+
+bool HasSpecial(const Value& value) {
+  return (Known(value.max) && !std::isfinite(value.max)) || (Known(value.min) && !std::isfinite(value.min));
+}
+
+// The lowest number of a type, as masks are filled with, is another one in another type.
+bool IsMaskText(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number < -kMaskMagnitude;
+}
+
+float Clamped(double value) {
+  return std::isnan(value) ? std::numeric_limits<float>::infinity() : static_cast<float>(value);
+}
+
+}  // namespace
+
+Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMeasures* measures,
+              Compared by) {
+  Facts facts;
+  facts.role = role;
+  const auto set = [&](Facts::Flag flag, bool on) { facts.flags |= on ? flag : 0; };
+  set(Facts::kTensor, target.kind == Value::Kind::kTensor);
+  set(Facts::kPlain, target.kind == Value::Kind::kPlain);
+  set(Facts::kFloat, target.is_float);
+  set(Facts::kHalf, target.is_half || (golden != nullptr && golden->is_half));
+  set(Facts::kHuge, IsHuge(target) || (golden != nullptr && IsHuge(*golden)));
+  facts.num_elements = static_cast<float>(golden ? golden->num_elements : target.num_elements);
+  facts.own_norm = Known(target.norm) ? Clamped(target.norm) : 0;
+  if (golden == nullptr) return facts;
+  set(Facts::kMatched, true);
+  if (!facts.Has(Facts::kTensor) || golden->kind != Value::Kind::kTensor) {
+    const bool same = target.kind == golden->kind &&
+                      (target.text == golden->text || (IsMaskText(target.text) && IsMaskText(golden->text)));
+    set(Facts::kDiffers, !same);
+    set(Facts::kPlain, golden->kind == Value::Kind::kPlain);
+    return facts;
+  }
+  set(Facts::kMixed, target.dtype != golden->dtype);
+  set(Facts::kOtherShape, target.shape != golden->shape);
+  facts.norm = Known(golden->norm) ? Clamped(golden->norm) : 0;
+  if (facts.Has(Facts::kOtherShape)) return facts;
+  const bool has_statistics = Known(target.max) && Known(golden->max);
+  set(Facts::kNewSpecial, has_statistics && HasSpecial(target) && !HasSpecial(*golden));
+  if (by == Compared::kChecksums) {
+    if (target.checksum.empty() || golden->checksum.empty()) return facts;
+    const bool same = target.checksum == golden->checksum;
+    set(Facts::kMeasured, true);
+    set(Facts::kChecked, true);
+    facts.error = same ? 0 : std::numeric_limits<float>::infinity();
+    facts.gap = facts.error;
+    // Statistics beside the checksum tell how far apart they are; equal ones tell that it is little. Of masks
+    // they tell nothing.
+    if (!same && has_statistics) {
+      const Distance distance = FromStatistics(target, *golden);
+      const bool sized = !facts.Has(Facts::kHuge);
+      facts.error = Clamped(std::fmax(sized ? distance.error : 0, std::numeric_limits<float>::min()));
+      facts.gap = Clamped(distance.gap);
+    }
+    return facts;
+  }
+  if (by == Compared::kTensors && measures == nullptr) return facts;
+  if (by == Compared::kStatistics && !has_statistics) return facts;
+  const Distance distance = by == Compared::kTensors ? FromTensors(*measures) : FromStatistics(target, *golden);
+  set(Facts::kMeasured, true);
+  facts.error = Clamped(distance.error);
+  facts.gap = Clamped(distance.gap);
+  if (by == Compared::kTensors && facts.Has(Facts::kHuge) && !facts.Has(Facts::kMixed)) {
+    const double largest = std::fmax(std::fabs(golden->max), std::fabs(golden->min));
+    const double moved = measures->max_abs_diff;
+    set(Facts::kMaskMoved, moved > kMaskMagnitude && std::isfinite(moved) && moved > largest / 2);
+  }
+  return facts;
+}
+
+}  // namespace vernier

@@ -1,0 +1,66 @@
+// What is known of one value of a call on both sides, in the few numbers that the verdict needs of it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "vernier/measure.h"
+
+namespace vernier {
+
+enum class Role : std::uint8_t { kInput, kParameter, kOutput, kGradient };
+
+// What one side recorded of a value. Views live as long as the recording.
+struct Value {
+  static constexpr double kUnknown = -std::numeric_limits<double>::max();  // no statistic says this
+
+  enum class Kind : std::uint8_t { kNone, kTensor, kPlain } kind = Kind::kNone;
+  bool is_float = false;
+  bool is_half = false;  // 16 bits or fewer
+  std::string_view dtype, shape;
+  double num_elements = 0;
+  double max = kUnknown, min = kUnknown, mean = kUnknown, norm = kUnknown;
+  std::string_view text;      // of a plain one
+  std::string_view checksum;  // empty: none
+};
+
+// How the two sides were compared, best first.
+enum class Compared : std::uint8_t { kNothing, kTensors, kSketches, kStatistics, kChecksums };
+
+struct Facts {
+  enum Flag : std::uint16_t {
+    kMatched = 1,
+    kTensor = 2,
+    kPlain = 4,
+    kDiffers = 8,       // a plain one that is not the same, or that one side does not have
+    kHalf = 16,         // on either side
+    kFloat = 32,
+    kMixed = 64,        // of different dtypes
+    kOtherShape = 128,
+    kHuge = 256,        // holds mask values
+    kMaskMoved = 512,   // and not at the same elements
+    kMeasured = 1024,   // `error` is known
+    kNewSpecial = 2048,  // NaN or infinity in the target only
+    kChecked = 4096,     // by checksum alone: an error is 0 or unknown
+  };
+
+  float error = 0;  // relative to the golden's size; infinite where special values disagree
+  float gap = 0;    // norm of the difference, or the most that the statistics show of it; infinite: unknown
+  float norm = 0;   // of the golden; infinite: not finite
+  float own_norm = 0;  // of the target
+  float num_elements = 0;
+  std::uint16_t flags = 0;
+  Role role = Role::kInput;
+
+  bool Has(Flag flag) const { return (flags & flag) != 0; }
+};
+
+// Mask values are no measure of a tensor's size.
+inline constexpr double kMaskMagnitude = 1e30;
+
+// `golden` null: the value has no partner. `measures`: of the tensors themselves, where they were read.
+Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMeasures* measures,
+              Compared by);
+
+}  // namespace vernier

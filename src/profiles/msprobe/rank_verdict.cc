@@ -1,0 +1,238 @@
+#include "profiles/msprobe/rank_verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace vernier::msprobe {
+namespace {
+
+constexpr std::size_t kMaxEvidence = 16;
+constexpr double kOddInput = 0.05;         // no noise makes an input differ so much
+constexpr std::size_t kExchangeReach = 16;  // odd calls of one kind that may have changed places
+
+bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).kind == Value::Kind::kPlain; }
+
+}  // namespace
+
+RankVerdict::RankVerdict(const TableBuilder& builder, const Settings& settings, const RowMatchOptions& match,
+                         const Rules& rules)
+    : builder_(builder),
+      npu_(builder.dumps().npu),
+      bench_(builder.dumps().bench),
+      settings_(settings),
+      rules_(rules),
+      target_(npu_, rules, settings.renames),
+      golden_(bench_, rules),
+      wanted_(npu_.rows().size(), kNoRow),
+      facts_(npu_.rows().size()),
+      seen_(npu_.rows().size()) {
+  Align(match);
+  PairRows();
+}
+
+void RankVerdict::Align(const RowMatchOptions& match) {
+  AlignInputs inputs{target_.calls(), golden_.calls(),
+                     [this](std::uint32_t call) { return target_.SignatureOf(call); },
+                     [this](std::uint32_t call) { return golden_.SignatureOf(call); },
+                     {}};
+  if (match.rule != PairRule::kExact) {  // what the user asked for comes first
+    inputs.given.assign(target_.calls().size(), kNoCall);
+    for (const RowPair& pair : builder_.pairs()) {
+      if (pair.bench == kNoRow) continue;
+      std::uint32_t& given = inputs.given[npu_.rows()[pair.npu].record];
+      if (given == kNoCall) given = bench_.rows()[pair.bench].record;
+    }
+  }
+  alignment_ = AlignCalls(inputs);
+}
+
+void RankVerdict::PairRows() {
+  for (std::uint32_t call = 0; call < alignment_.golden_of.size(); ++call) PairRowsOf(call);
+}
+
+void RankVerdict::PairRowsOf(std::uint32_t call) {
+  const std::uint32_t partner = alignment_.golden_of[call];
+  if (partner == kNoCall) return;
+  const bool fused = alignment_.how[call] == PairedBy::kFused;
+  std::vector<std::pair<std::string, std::uint32_t>> golden_rows;
+  const Record &target = npu_.records()[call], &golden = bench_.records()[partner];
+  for (std::uint32_t row = golden.first_row; row < golden.first_row + golden.num_rows; ++row) {
+    if (!bench_.rows()[row].bad) golden_rows.emplace_back(golden_.SuffixOf(row), row);
+  }
+  for (std::uint32_t row = target.first_row; row < target.first_row + target.num_rows; ++row) {
+    wanted_[row] = kNoRow;
+    if (npu_.rows()[row].bad) continue;
+    if (fused && static_cast<PortState>(npu_.rows()[row].state) != PortState::kOutput) continue;
+    const std::string suffix = target_.SuffixOf(row);
+    const auto found = std::find_if(golden_rows.begin(), golden_rows.end(),
+                                    [&](const auto& entry) { return entry.first == suffix; });
+    if (found == golden_rows.end()) continue;
+    wanted_[row] = found->second;
+    golden_rows.erase(found);
+  }
+  if (fused) return;
+  TextArena arena;
+  for (const auto& [suffix, row] : golden_rows) {
+    if (static_cast<PortState>(bench_.rows()[row].state) == PortState::kOutput) continue;
+    if (!IsPlain(bench_.Read(bench_.rows()[row], arena), arena)) continue;
+    lacks_argument_.push_back(call);
+    break;
+  }
+}
+
+std::size_t RankVerdict::NumSameInputs(std::uint32_t call, std::uint32_t golden) const {
+  const Record &a = npu_.records()[call], &b = bench_.records()[golden];
+  if (a.num_rows != b.num_rows) return 0;
+  TextArena arena;
+  std::size_t num_same = 0;
+  for (std::uint32_t i = 0; i < a.num_rows; ++i) {
+    const Row &ours = npu_.rows()[a.first_row + i], &theirs = bench_.rows()[b.first_row + i];
+    if (ours.state != theirs.state || static_cast<PortState>(ours.state) == PortState::kOutput) continue;
+    const Value x = ValueOf(npu_.Read(ours, arena), arena), y = ValueOf(bench_.Read(theirs, arena), arena);
+    if (x.kind != Value::Kind::kTensor || y.kind != Value::Kind::kTensor || x.num_elements < 2) continue;
+    num_same += x.dtype == y.dtype && x.shape == y.shape && x.max == y.max && x.min == y.min &&
+                x.mean == y.mean && x.norm == y.norm && x.checksum == y.checksum;
+  }
+  return num_same;
+}
+
+void RankVerdict::Repair(std::uint32_t call, std::uint32_t golden) {
+  alignment_.golden_of[call] = golden;
+  alignment_.target_of[golden] = call;
+  alignment_.how[call] = PairedBy::kOrder;
+  const Record& record = npu_.records()[call];
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row)
+    seen_[row] = false;
+  PairRowsOf(call);
+}
+
+void RankVerdict::ExchangeReordered() {
+  // Calls whose inputs are nothing like their partner's, by kind.
+  std::map<std::string_view, std::vector<std::uint32_t>> odd;
+  const Calls& calls = target_.calls();
+  for (std::uint32_t call = 0; call < calls.size(); ++call) {
+    if (calls[call].is_module || calls[call].pass != Pass::kForward || !calls[call].place.empty()) continue;
+    if (alignment_.golden_of[call] == kNoCall) continue;
+    const Record& record = npu_.records()[call];
+    for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+      const Facts& facts = facts_[row];
+      if (facts.role == Role::kOutput || !facts.Has(Facts::kMeasured) || !(facts.error > kOddInput)) continue;
+      odd[calls[call].kind].push_back(call);
+      break;
+    }
+  }
+  std::map<std::string_view, std::uint32_t> target_backward, golden_backward;
+  for (auto& [kind, group] : odd) {
+    std::vector<bool> done(group.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      for (std::size_t j = i + 1; j < std::min(group.size(), i + kExchangeReach) && !done[i]; ++j) {
+        const std::uint32_t a = group[i], b = group[j];
+        const std::uint32_t ga = alignment_.golden_of[a], gb = alignment_.golden_of[b];
+        const std::size_t as_is = NumSameInputs(a, ga) + NumSameInputs(b, gb);
+        const std::size_t crossed = NumSameInputs(a, gb) + NumSameInputs(b, ga);
+        if (done[j] || crossed <= as_is) continue;
+        done[i] = done[j] = true;
+        Repair(a, gb);
+        Repair(b, ga);
+        if (target_backward.empty()) {
+          for (std::uint32_t call = 0; call < calls.size(); ++call) {
+            if (calls[call].pass == Pass::kBackward) target_backward.emplace(calls[call].twin, call);
+          }
+          for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
+            if (golden_.calls()[call].pass == Pass::kBackward)
+              golden_backward.emplace(golden_.calls()[call].twin, call);
+          }
+        }
+        for (const auto& [call, golden] : {std::pair(a, gb), std::pair(b, ga)}) {
+          const auto ours = target_backward.find(calls[call].twin);
+          const auto theirs = golden_backward.find(golden_.calls()[golden].twin);
+          if (ours != target_backward.end() && theirs != golden_backward.end())
+            Repair(ours->second, theirs->second);
+        }
+      }
+    }
+  }
+}
+
+void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& facts) {
+  const Status status = row.status();
+  ++counts_.num_target;
+  counts_.num_matched += row.matched;
+  counts_.num_measured += row.measures != nullptr;
+  counts_.num_passed += status == Status::kPass;
+  counts_.num_failed += status == Status::kFail;
+  counts_.num_errors += status == Status::kError;
+  if (builder_.mode() == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr)
+    ++counts_.num_not_measured;
+  const RowPair& pair = builder_.pairs()[table_row];
+  if (pair.bench != wanted_[pair.npu] && seen_[pair.npu]) return;
+  const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
+  if (is_wanted) seen_[pair.npu] = true;
+  facts_[pair.npu] = facts;
+  if (wanted_[pair.npu] == kNoRow) facts_[pair.npu].flags &= static_cast<std::uint16_t>(Facts::kTensor | Facts::kPlain | Facts::kFloat | Facts::kHalf | Facts::kHuge);
+}
+
+std::vector<RowPair> RankVerdict::Rest() {
+  ExchangeReordered();
+  std::vector<RowPair> rest;
+  for (std::uint32_t row = 0; row < wanted_.size(); ++row) {
+    if (!seen_[row] && wanted_[row] != kNoRow) rest.push_back({row, wanted_[row]});
+  }
+  return rest;
+}
+
+// An argument that only one side gives is one that differs.
+void RankVerdict::MarkOneSided() {
+  for (std::uint32_t call = 0; call < alignment_.golden_of.size(); ++call) {
+    if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kFused) continue;
+    const Record& record = npu_.records()[call];
+    for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+      Facts& facts = facts_[row];
+      if (facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched) && facts.role == Role::kInput)
+        facts.flags |= Facts::kDiffers;
+    }
+  }
+  for (const std::uint32_t call : lacks_argument_) {
+    const Record& record = npu_.records()[call];
+    if (record.num_rows > 0) facts_[record.first_row].flags |= Facts::kDiffers;
+  }
+}
+
+void RankVerdict::Conclude(RankOutcome& outcome) {
+  outcome = std::move(counts_);
+  outcome.mode = msprobe::Name(builder_.mode());
+  MarkOneSided();
+  std::vector<std::size_t> first;
+  for (const Record& record : npu_.records()) first.push_back(record.first_row);
+  first.push_back(facts_.size());
+  const Findings findings = FindCulprit(
+      {target_.calls(), golden_.calls(), alignment_, facts_, first}, CulpritRules(rules_));
+  Describe(findings, outcome);
+}
+
+void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) {
+  const std::uint64_t num_calls = target_.calls().size() + golden_.calls().size();
+  const std::uint64_t num_alone =
+      static_cast<std::uint64_t>(std::count(alignment_.golden_of.begin(), alignment_.golden_of.end(), kNoCall) +
+                                 std::count(alignment_.target_of.begin(), alignment_.target_of.end(), kNoCall));
+  const bool too_many_alone =
+      static_cast<double>(num_alone) > rules_.Threshold("unmatched_share") * static_cast<double>(num_calls);
+  outcome.verdict = findings.culprit                                    ? RunVerdict::kDiverged
+                    : too_many_alone || outcome.num_errors > 0          ? RunVerdict::kUnknown
+                    : findings.worst > rules_.Threshold("lost")         ? RunVerdict::kDiverged
+                    : findings.any_difference || num_alone > 0          ? RunVerdict::kNoise
+                                                                        : RunVerdict::kIdentical;
+  if (!findings.culprit) return;
+  const Blame& blame = *findings.culprit;
+  const Record& record = npu_.records()[blame.call];
+  Divergence found;
+  found.record = blame.reason == Reason::kMissing ? golden_.calls()[blame.golden_call].name : record.name;
+  found.reason = Name(blame.reason);
+  found.row = record.first_row;
+  outcome.culprit = std::move(found);
+}
+
+}  // namespace vernier::msprobe

@@ -1,0 +1,56 @@
+// The verdict on one rank: aligns the calls of the two dumps, gathers what is known of every value, and asks
+// which call went wrong first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "judge/align.h"
+#include "judge/culprit.h"
+#include "profiles/msprobe/match.h"
+#include "profiles/msprobe/table_builder.h"
+#include "profiles/msprobe/trace.h"
+#include "vernier/compare.h"
+
+namespace vernier::msprobe {
+
+class RankVerdict {
+ public:
+  RankVerdict(const TableBuilder& builder, const Settings& settings, const RowMatchOptions& match,
+              const Rules& rules);
+
+  // A finished row of the table. REQUIRES: called in table order
+  void See(std::size_t table_row, const ResultRow& row, const Facts& facts);
+  // Pairs that the table does not have, since it matches by other rules. SeeRest takes what they turn out to
+  // be, by their number.
+  std::vector<RowPair> Rest();
+  void SeeRest(const RowPair& pair, const Facts& facts) { facts_[pair.npu] = facts; }
+  // What was counted and found; `outcome` says already what the two dumps are.
+  void Conclude(RankOutcome& outcome);
+
+ private:
+  void Align(const RowMatchOptions& match);
+  void PairRows();
+  // Calls of one kind in another order, where no place tells them apart: by what they were given.
+  void ExchangeReordered();
+  std::size_t NumSameInputs(std::uint32_t call, std::uint32_t golden) const;
+  void Repair(std::uint32_t call, std::uint32_t golden);
+  void PairRowsOf(std::uint32_t call);
+  void MarkOneSided();
+  void Describe(const Findings& findings, RankOutcome& outcome);
+
+  const TableBuilder& builder_;
+  const Dump &npu_, &bench_;
+  const Settings& settings_;
+  const Rules& rules_;
+  Trace target_, golden_;
+  Alignment alignment_;
+  std::vector<std::uint32_t> wanted_;  // bench row for each NPU row; kNoRow
+  std::vector<Facts> facts_;           // of each NPU row
+  std::vector<bool> seen_;
+  RankOutcome counts_;
+  std::vector<std::uint32_t> lacks_argument_;  // target calls whose partner has an argument more
+};
+
+}  // namespace vernier::msprobe
