@@ -200,6 +200,17 @@ class Search {
     }
   }
 
+  // How many values a normalisation takes each of its scales from.
+  static double ValuesPerScale(std::span<const Facts> all) {
+    double data = 0, scales = 0;
+    for (const Facts& facts : all) {
+      if (!facts.Has(Facts::kTensor) || facts.num_elements < 2) continue;
+      data = std::fmax(data, facts.num_elements);
+      scales = scales == 0 ? facts.num_elements : std::fmin(scales, facts.num_elements);
+    }
+    return scales > 0 ? data / scales : 0;
+  }
+
   void Judge(std::uint32_t index) {
     const Call& call = in_.target[index];
     const bool is_gradient = call.pass == Pass::kGradient;
@@ -231,6 +242,9 @@ class Search {
                                : std::fmax(prior, rules_.factor * history.largest());
     unsure_ = unsure_ || blind || mixed || fused;
     if (unsure_) tolerance = std::fmax(tolerance, prior);
+    // A spread of few values is itself unsure, and dividing by it makes more of every error.
+    const double strain = call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
+    tolerance *= strain;
     if (call.is_step) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
 
     double given = 0;
@@ -265,7 +279,7 @@ class Search {
       if (given > std::fmax(rules_.growth * made_, tolerance) && !is_module) {
         return BlameEntry(index, given, tolerance);
       }
-      if (result > tolerance && result > rules_.growth * given)
+      if (result > tolerance && result > rules_.growth * strain * given)
         return Blame(index, Reason::kOutput, given, result, tolerance);
     }
     if (is_module || is_gradient) return;
@@ -308,6 +322,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       gradient_floor(rules.Threshold("gradient_floor")),
       orphan_reach(rules.Threshold("orphan_reach")),
       flips(rules.Threshold("flips")),
+      few_values(rules.Threshold("few_values")),
       least_seen(static_cast<std::size_t>(rules.Threshold("least_seen"))) {}
 
 std::string_view Name(Reason reason) {
