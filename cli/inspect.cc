@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/screen.h"
 #include "core/progress.h"
+#include "core/text.h"
 #include "report/result_reports.h"
 #include "vernier/compare.h"
 #include "vernier/measure.h"
@@ -25,7 +26,7 @@ constexpr const char* kExamples =
 
 struct InspectArgs {
   std::vector<std::string> paths;
-  bool stats = false, crc = false;
+  bool stats = false, crc = false, nan = false;
   std::string only;
   bool json = false, jsonl = false, csv = false;
   ReportArgs report;
@@ -40,6 +41,8 @@ struct InspectArgs {
         ->type_name("GLOB")
         ->group("Listing");
     app->add_flag("--stats", stats, "min, max, mean, std, norm and counts of NaN, infinities and zeros")
+        ->group("Listing");
+    app->add_flag("--nan", nan, "the calls of a recording that make NaN or infinities, the first one first; status 1: some do")
         ->group("Listing");
     app->add_flag("--crc", crc, "CRC-32 of the elements' bytes")->group("Listing");
     report.Declare(*app);
@@ -313,11 +316,18 @@ class Inspection {
   std::uint64_t num_missing_ = 0;                 // paths
 };
 
+std::string HuntText(const RowBlock& rows) {
+  if (rows.size() == 0) return "no call makes NaN or infinities of what it is given\n";
+  const auto first = rows.row(0);
+  return fmt::format("\n{} {}; the first: {} {}\n", Plural(rows.size(), "call"),
+                     rows.size() == 1 ? "makes it" : "make them", Printable(first[1].text), first[2].text);
+}
+
 // A recording: what it says of its rows.
 Result<ExitCode> InspectRecording(const InspectArgs& args, const Family& family) {
   if (args.paths.size() > 1)
     return Error{ErrorCode::kBadArgument, args.paths[1], "recordings are listed one at a time"};
-  VN_ASSIGN_OR_RETURN(const Listing listing, family.list(args.paths[0]));
+  VN_ASSIGN_OR_RETURN(const Listing listing, (args.nan ? family.hunt : family.list)(args.paths[0]));
   ResultBatch batch(listing.columns.size());
   std::vector<bool> used(listing.columns.size());
   for (const KeptCells& row : listing.rows) {
@@ -346,15 +356,19 @@ Result<ExitCode> InspectRecording(const InspectArgs& args, const Family& family)
     }
     shown.colours = batch.rows.colours;
     Say(stream, RenderTable(columns, shown, {ScreenWidth(stdout), UseColour(stdout), {}}) +
-                    fmt::format("\n{} rows\n", batch.rows.size()));
+                    (args.nan ? HuntText(batch.rows) : fmt::format("\n{} rows\n", batch.rows.size())));
   }
   asked.SayWritten(stream);
-  return ExitCode::kSame;
+  return args.nan && batch.rows.size() > 0 ? ExitCode::kDiffers : ExitCode::kSame;
 }
 
 Result<ExitCode> Inspect(const InspectArgs& args, Interrupt& interrupt) {
   // What --stats asks for is in the files of a recording, which are tensors like others.
   const Family* family = args.measures() ? nullptr : FamilyOf(args.paths[0]);
+  if (args.nan && (family == nullptr || family->hunt == nullptr)) {
+    return Error{ErrorCode::kBadArgument, args.paths[0],
+                 "--nan needs a recording that knows calls (dump.json); --stats counts NaN and infinities of tensors"};
+  }
   if (family != nullptr && family->list != nullptr) return InspectRecording(args, *family);
   VN_ASSIGN_OR_RETURN(Inspection inspection, Inspection::Create(args));
   inspection.Open();

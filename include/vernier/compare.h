@@ -31,7 +31,7 @@ struct CompareRequest {
   // Judging.
   double rtol = -1, atol = -1;  // negative: torch.testing.assert_close's for the dtypes of each pair
   bool check_dtype = false;     // different dtypes fail
-  bool strict = false;          // rows without a partner count as a difference
+  bool strict = false;          // failing rows and rows without a partner are a difference
   std::string rules;            // JSON: thresholds and messages of the user's own
   // Reporting.
   std::vector<std::string> outputs;  // files, or a folder; "-": standard output
@@ -45,27 +45,37 @@ struct CompareRequest {
   int num_threads = 0;  // 0: one per core
 };
 
-// One tensor of a record that is shown as evidence.
+// One tensor of a call that is shown as evidence.
 struct Evidence {
   std::string name, port;      // "input", "output", …
   double error = 0;            // relative to the golden's size; infinite where special values disagree
   std::string target, golden;  // the largest values
 };
 
-// An argument that is no tensor and not the same on both sides: often the cause itself.
-struct DifferentArgument {
-  std::string name, target, golden;
+// Something that no call made: the two programs were given it, or do it differently.
+struct Outside {
+  std::string what;  // "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"
+  std::string name;
+  std::string target, golden;  // what stands there, where it can be said in a few words
+  double error = 0;            // of a tensor
 };
 
-struct Divergence {
+// The call that went wrong first.
+struct Culprit {
   std::string record;
-  std::string reason;  // "output", "argument", "input", "additional", "gradient"
+  std::string reason;  // "output", "argument", "input", "additional", "missing", "gradient"
+  std::string why;     // the same as a sentence
+  std::string call;    // what is called: "layer_norm"
+  std::string pass;    // "forward", "backward"
   std::uint64_t row = 0;  // its first in the report, from 0
   std::string module;     // the module call it belongs to; empty: not known
   std::string called_from, stack;
-  std::vector<DifferentArgument> arguments;
+  double given = 0, made = 0, usual = 0;  // error of its inputs, of its outputs, and what its class shows
+  std::vector<Outside> arguments;         // those of its own that differ
   std::vector<Evidence> evidence;
-  std::string target_file, golden_file;  // of the worst output; empty: none
+  std::vector<std::string> around;       // the calls around it and itself: what to record again
+  std::string worst;                     // of its worst tensor: where, and what stands there
+  std::string target_file, golden_file;  // of its worst tensor; empty: none
 };
 
 // What was found in one rank; recordings without ranks have one, without a name.
@@ -73,6 +83,7 @@ struct RankOutcome {
   std::string rank;
   std::string target, golden;                    // the two files or folders that were compared
   std::string mode;                              // what was compared: "tensors", "statistics", …
+  std::string level;                             // of the recording; empty: not known
   std::uint64_t num_target = 0, num_golden = 0;  // rows
   std::vector<std::pair<std::string, std::uint64_t>> num_matched_by;  // rule -> rows, those that apply
   std::uint64_t num_matched = 0, num_only_golden = 0;
@@ -82,7 +93,18 @@ struct RankOutcome {
   std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
   bool torn = false;                   // a recording ends in the middle: what follows is not known
   RunVerdict verdict = RunVerdict::kUnknown;
-  std::optional<Divergence> culprit;  // the call that went wrong first
+  std::vector<std::string> doubts;   // why it cannot be told, or how far it can
+  std::optional<Culprit> culprit;
+  std::string victim_of;             // the rank whose culprit came first, where a collective brought it here
+  double worst_error = 0;            // the largest of an output or a gradient
+  std::string worst_record;
+  // The verdict's own pairing of calls, which may be another than that of the rows.
+  std::uint64_t num_calls = 0, num_alone = 0;  // of both sides; without a partner
+  std::vector<std::pair<std::string, std::uint64_t>> num_calls_paired_by;  // rule -> calls of the target
+  std::vector<std::pair<std::string, std::string>> renames;  // module paths that seem to be the same
+  std::vector<std::pair<std::string, std::uint64_t>> num_outside;  // what -> how many
+  std::vector<Outside> outside;                                    // the first of each
+  std::vector<std::pair<std::string, double>> errors_along;        // part of the model -> largest error
 
   std::uint64_t num_only_target() const { return num_target - num_matched; }
   double coverage() const {
@@ -93,13 +115,14 @@ struct RankOutcome {
 // What was found. A plain struct as well.
 struct CompareOutcome {
   std::string family;
-  int status = 2;  // 0 nothing beyond the thresholds, 1 differences, 2 could not tell
+  RunVerdict verdict = RunVerdict::kUnknown;  // of all ranks together
+  int status = 2;  // of the command: 0 identical or noise, 1 diverged, 2 could not tell
   std::vector<RankOutcome> ranks;
   std::uint64_t num_skipped_ranks = 0;
   std::vector<std::string> first_differences;  // over all ranks, where that was asked for
   std::vector<std::string> written;            // files, in order
   std::string text;                            // for the screen
-  std::string next;                            // the command that looks closer; empty: none
+  std::vector<std::string> next;               // the commands that look closer; empty: none
 };
 
 std::string ToJson(const CompareRequest& request);
@@ -156,6 +179,7 @@ struct Family {
   std::vector<FamilyColumn> (*columns)();
   std::span<const FamilyOption> (*options)();
   Result<Listing> (*list)(const std::string& path);  // null: what it holds is listed by read.h
+  Result<Listing> (*hunt)(const std::string& path);  // calls that make NaN or infinities; null: it knows no calls
 };
 std::span<const Family> Families();
 // The family that a path is of; null when it is of none.

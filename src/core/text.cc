@@ -134,6 +134,27 @@ std::string Printable(std::string_view text) {
   return Escaped(text, IsControl);
 }
 
+std::string Plural(std::uint64_t count, std::string_view word) {
+  std::string text = std::to_string(count) + ' ';
+  text += word;
+  if (count != 1) text += 's';
+  return text;
+}
+
+std::string ShellWord(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=+,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      word += "'\\''";
+    } else {
+      word += c;
+    }
+  }
+  return word + '\'';
+}
+
 std::string_view WithoutInvisibleStart(std::string_view text) {
   for (std::size_t length = Utf8Length(text); length != 0; length = Utf8Length(text)) {
     const std::string_view head = text.substr(0, length);

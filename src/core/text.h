@@ -23,6 +23,10 @@ void AppendUtf8(std::uint32_t code, std::string& out);
 void AppendEscapedBytes(std::string_view bytes, std::string& out);
 // Behind blanks and characters that take no room or turn the direction of writing.
 std::string_view WithoutInvisibleStart(std::string_view text);
+// "1 row", "3 rows".
+std::string Plural(std::uint64_t count, std::string_view word);
+// One word of a command line that can be pasted into a shell.
+std::string ShellWord(std::string_view text);
 // Compares two texts, taking ASCII letters of either case for the same.
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 // The shortest decimal text that reads back as the same double; "nan", "inf", "-inf".

@@ -10,6 +10,7 @@
 #include "core/paths.h"
 #include "core/text.h"
 #include "profiles/msprobe/family.h"
+#include "profiles/msprobe/nan_hunt.h"
 #include "profiles/native/native.h"
 #include "profiles/torchair/family.h"
 #include "profiles/xray/family.h"
@@ -36,21 +37,21 @@ struct FamilyRow {
 
 // The first that recognises a path has it; what can be opened as tensors at all comes last.
 constexpr FamilyRow kFamilies[] = {
-    {{"msprobe", "a recording (dump.json)", msprobe::ColumnsHelp, msprobe::Options, msprobe::List},
+    {{"msprobe", "a recording (dump.json)", msprobe::ColumnsHelp, msprobe::Options, msprobe::List, msprobe::HuntNan},
      msprobe::Recognises,
      msprobe::Compare,
      msprobe::SplitByRank},
-    {{"xray", "an HDF5 recording of module calls", xray::ColumnsHelp, xray::Options, nullptr},
+    {{"xray", "an HDF5 recording of module calls", xray::ColumnsHelp, xray::Options, nullptr, nullptr},
      [](const std::string&) { return false; },  // two such files are tensors, unless the family is asked for
      xray::Compare,
      Whole},
-    {{"torchair", "a graph-mode dump (GE)", torchair::ColumnsHelp, torchair::Options, nullptr},
+    {{"torchair", "a graph-mode dump (GE)", torchair::ColumnsHelp, torchair::Options, nullptr, nullptr},
      torchair::Recognises,
      torchair::Compare,
      torchair::SplitByRank,
      /*told_by_target=*/true},
     {{"native", "tensors (files, checkpoints, folders of them)", NativeColumns,
-      [] { return std::span<const FamilyOption>(); }, nullptr},
+      [] { return std::span<const FamilyOption>(); }, nullptr, nullptr},
      native::Recognises,
      native::Compare,
      Whole},

@@ -29,27 +29,33 @@ void Members(Io& io, Evidence& e) {
       io("golden", e.golden);
 }
 template <class Io>
-void Members(Io& io, DifferentArgument& a) {
-  io("name", a.name), io("target", a.target), io("golden", a.golden);
+void Members(Io& io, Outside& o) {
+  io("what", o.what), io("name", o.name), io("target", o.target), io("golden", o.golden), io("error", o.error);
 }
 template <class Io>
-void Members(Io& io, Divergence& d) {
-  io("record", d.record), io("reason", d.reason), io("row", d.row), io("module", d.module), io("called_from", d.called_from);
-  io("stack", d.stack), io("arguments", d.arguments), io("evidence", d.evidence);
-  io("target_file", d.target_file), io("golden_file", d.golden_file);
+void Members(Io& io, Culprit& c) {
+  io("record", c.record), io("reason", c.reason), io("why", c.why), io("call", c.call), io("pass", c.pass);
+  io("row", c.row), io("module", c.module), io("called_from", c.called_from), io("stack", c.stack);
+  io("given", c.given), io("made", c.made), io("usual", c.usual);
+  io("arguments", c.arguments), io("evidence", c.evidence);
+  io("around", c.around), io("worst", c.worst), io("target_file", c.target_file), io("golden_file", c.golden_file);
 }
 template <class Io>
 void Members(Io& io, RankOutcome& r) {
-  io("rank", r.rank), io("target", r.target), io("golden", r.golden), io("mode", r.mode);
+  io("rank", r.rank), io("target", r.target), io("golden", r.golden), io("mode", r.mode), io("level", r.level);
   io("num_target", r.num_target), io("num_golden", r.num_golden), io("num_matched_by", r.num_matched_by);
   io("num_matched", r.num_matched), io("num_only_golden", r.num_only_golden);
   io("num_measured", r.num_measured), io("num_passed", r.num_passed), io("num_failed", r.num_failed);
   io("num_errors", r.num_errors), io("num_not_measured", r.num_not_measured), io("torn", r.torn);
-  io("verdict", r.verdict), io("culprit", r.culprit);
+  io("verdict", r.verdict), io("doubts", r.doubts), io("culprit", r.culprit), io("victim_of", r.victim_of);
+  io("worst_error", r.worst_error), io("worst_record", r.worst_record);
+  io("num_calls", r.num_calls), io("num_alone", r.num_alone);
+  io("num_calls_paired_by", r.num_calls_paired_by), io("renames", r.renames);
+  io("num_outside", r.num_outside), io("outside", r.outside), io("errors_along", r.errors_along);
 }
 template <class Io>
 void Members(Io& io, CompareOutcome& o) {
-  io("family", o.family), io("status", o.status), io("ranks", o.ranks);
+  io("family", o.family), io("verdict", o.verdict), io("status", o.status), io("ranks", o.ranks);
   io("num_skipped_ranks", o.num_skipped_ranks), io("first_differences", o.first_differences);
   io("written", o.written), io("text", o.text), io("next", o.next);
 }

@@ -279,8 +279,9 @@ TEST(CompareJson, CarriesEveryMember) {
   rank.num_matched = 4;
   rank.culprit.emplace().record = "F.relu.0.forward";
   rank.culprit->evidence.push_back({"n", "output", HUGE_VAL, "1", "2"});
-  rank.culprit->arguments.push_back({"eps", "1", "2"});
-  rank.growth.push_back({"r", 1e-9, 0.5});
+  rank.culprit->arguments.push_back({"argument", "eps", "1", "2", 0});
+  rank.verdict = RunVerdict::kDiverged;
+  rank.errors_along.emplace_back("head", 0.5);
   const auto carried = CompareOutcomeFromJson(ToJson(outcome));
   ASSERT_TRUE(carried) << carried.error().Message();
   EXPECT_EQ(ToJson(*carried), ToJson(outcome));

@@ -27,6 +27,8 @@ def _set_function_state(state):
     if state is not None:
         sys.modules["torch"]._C._set_torch_function_state(state)
 
+CONFIG_VARIABLE = "VERNIER_CONFIG"
+
 
 class PrecisionDebugger:
     """Records what a model computes. One per process: the first construction decides, later ones return it.
@@ -48,6 +50,8 @@ class PrecisionDebugger:
         if PrecisionDebugger._instance is not None:
             return
         overrides = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+        if os.environ.get(CONFIG_VARIABLE):  # alone: a program that records is recorded in another way, unchanged
+            config_path, overrides = os.environ[CONFIG_VARIABLE], dict.fromkeys(overrides)
         self._service = Service(config_path, overrides)
         PrecisionDebugger._instance = self
 

@@ -39,7 +39,8 @@ std::string ParentOf(const std::filesystem::path& construct_json, std::string_vi
   return parent;
 }
 
-// The innermost line that is not the framework's own.
+}  // namespace
+
 std::string UserLine(const std::filesystem::path& stack_json, std::string_view name) {
   const Result<StackFile> stacks = StackFile::Open(stack_json);
   if (!stacks) return {};
@@ -50,11 +51,9 @@ std::string UserLine(const std::filesystem::path& stack_json, std::string_view n
   return found == lines.end() ? std::string() : *found;
 }
 
-}  // namespace
-
 void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome) {
   if (!outcome.culprit) return;
-  Divergence& found = *outcome.culprit;
+  Culprit& found = *outcome.culprit;
   const std::filesystem::path folder = dump_json.parent_path();
   found.called_from = UserLine(folder / "stack.json", found.record);
   if (found.record.starts_with(kModule)) {

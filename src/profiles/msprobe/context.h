@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "vernier/compare.h"
 
@@ -10,5 +12,8 @@ namespace vernier::msprobe {
 // Fills in the module and the line of the user's program from construct.json and stack.json beside the dump.
 // A recording without these files stays without them.
 void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome);
+
+// The innermost line of a record's stack that is not the framework's own; empty: not known.
+std::string UserLine(const std::filesystem::path& stack_json, std::string_view name);
 
 }  // namespace vernier::msprobe

@@ -13,6 +13,7 @@
 #include "profiles/msprobe/rank_verdict.h"
 #include "profiles/msprobe/run.h"
 #include "profiles/msprobe/table_builder.h"
+#include "profiles/verdict_screen.h"
 #include "read/name_mapping.h"
 
 namespace vernier::msprobe {
@@ -124,14 +125,15 @@ class RowConsumer {
 
   // `describe` adds to the outcome what the rows do not tell.
   Result<Done> Finish(const std::function<void(RankOutcome&)>& describe) {
-    verdict_.Conclude(result_.outcome);
+    verdict_.Conclude(result_.outcome, result_.trace);
     describe(result_.outcome);
-    AddContext(builder_.job().npu_json, result_.outcome);
+    const bool missing = result_.outcome.culprit && result_.outcome.culprit->reason == "missing";
+    AddContext(missing ? builder_.job().bench_json : builder_.job().npu_json, result_.outcome);
     if (analysis_) {
       VN_RETURN_IF_ERROR(analysis_->Write(num_analyzed_ == 0 ? "{}" : "\n}"));
       return analysis_->Commit();
     }
-    reports_->SetFrontPage(RankText(result_.outcome));
+    reports_->SetFrontPage(RankScreen(result_.outcome));
     VN_ASSIGN_OR_RETURN(result_.shown, reports_->Finish());
     result_.columns = headings_;
     result_.written = reports_->paths();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "judge/ranks.h"
 #include "profiles/msprobe/advisor.h"
 #include "profiles/msprobe/first_difference.h"
 #include "profiles/msprobe/settings.h"
@@ -32,6 +33,7 @@ struct RankResult {
   std::vector<KeptRow> shown;            // for the screen, worst first
   std::vector<std::string> columns;      // of these
   std::optional<AnalyzedRank> analyzed;  // -da
+  RankTrace trace;                       // where it met other ranks, and where it went wrong
 };
 
 // The two dumps of a job, read and found to fit together.

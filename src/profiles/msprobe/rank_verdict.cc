@@ -4,12 +4,11 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
+#include "profiles/msprobe/tree.h"
 
 namespace vernier::msprobe {
 namespace {
 
-constexpr std::size_t kMaxEvidence = 16;
 constexpr double kOddInput = 0.05;         // no noise makes an input differ so much
 constexpr std::size_t kExchangeReach = 16;  // odd calls of one kind that may have changed places
 
@@ -20,6 +19,7 @@ bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).k
 RankVerdict::RankVerdict(const TableBuilder& builder, const Settings& settings, const RowMatchOptions& match,
                          const Rules& rules)
     : builder_(builder),
+      rank_(RankNumber(builder.job().rank)),
       npu_(builder.dumps().npu),
       bench_(builder.dumps().bench),
       settings_(settings),
@@ -29,6 +29,8 @@ RankVerdict::RankVerdict(const TableBuilder& builder, const Settings& settings, 
       wanted_(npu_.rows().size(), kNoRow),
       facts_(npu_.rows().size()),
       seen_(npu_.rows().size()) {
+  for (const Record& record : npu_.records()) first_.push_back(record.first_row);
+  first_.push_back(facts_.size());
   Align(match);
   PairRows();
 }
@@ -201,38 +203,15 @@ void RankVerdict::MarkOneSided() {
   }
 }
 
-void RankVerdict::Conclude(RankOutcome& outcome) {
+void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
   outcome = std::move(counts_);
   outcome.mode = msprobe::Name(builder_.mode());
+  outcome.level = npu_.level();
   MarkOneSided();
-  std::vector<std::size_t> first;
-  for (const Record& record : npu_.records()) first.push_back(record.first_row);
-  first.push_back(facts_.size());
-  const Findings findings = FindCulprit(
-      {target_.calls(), golden_.calls(), alignment_, facts_, first}, CulpritRules(rules_));
+  const Findings findings = FindCulprit(All(), CulpritRules(rules_));
   Describe(findings, outcome);
-}
-
-void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) {
-  const std::uint64_t num_calls = target_.calls().size() + golden_.calls().size();
-  const std::uint64_t num_alone =
-      static_cast<std::uint64_t>(std::count(alignment_.golden_of.begin(), alignment_.golden_of.end(), kNoCall) +
-                                 std::count(alignment_.target_of.begin(), alignment_.target_of.end(), kNoCall));
-  const bool too_many_alone =
-      static_cast<double>(num_alone) > rules_.Threshold("unmatched_share") * static_cast<double>(num_calls);
-  outcome.verdict = findings.culprit                                    ? RunVerdict::kDiverged
-                    : too_many_alone || outcome.num_errors > 0          ? RunVerdict::kUnknown
-                    : findings.worst > rules_.Threshold("lost")         ? RunVerdict::kDiverged
-                    : findings.any_difference || num_alone > 0          ? RunVerdict::kNoise
-                                                                        : RunVerdict::kIdentical;
-  if (!findings.culprit) return;
-  const Blame& blame = *findings.culprit;
-  const Record& record = npu_.records()[blame.call];
-  Divergence found;
-  found.record = blame.reason == Reason::kMissing ? golden_.calls()[blame.golden_call].name : record.name;
-  found.reason = Name(blame.reason);
-  found.row = record.first_row;
-  outcome.culprit = std::move(found);
+  trace.meetings = Meetings();
+  if (findings.culprit) trace.culprit_call = findings.culprit->call;
 }
 
 }  // namespace vernier::msprobe

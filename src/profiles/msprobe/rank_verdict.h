@@ -8,6 +8,7 @@
 
 #include "judge/align.h"
 #include "judge/culprit.h"
+#include "judge/ranks.h"
 #include "profiles/msprobe/match.h"
 #include "profiles/msprobe/table_builder.h"
 #include "profiles/msprobe/trace.h"
@@ -27,7 +28,7 @@ class RankVerdict {
   std::vector<RowPair> Rest();
   void SeeRest(const RowPair& pair, const Facts& facts) { facts_[pair.npu] = facts; }
   // What was counted and found; `outcome` says already what the two dumps are.
-  void Conclude(RankOutcome& outcome);
+  void Conclude(RankOutcome& outcome, RankTrace& trace);
 
  private:
   void Align(const RowMatchOptions& match);
@@ -38,9 +39,18 @@ class RankVerdict {
   void Repair(std::uint32_t call, std::uint32_t golden);
   void PairRowsOf(std::uint32_t call);
   void MarkOneSided();
-  void Describe(const Findings& findings, RankOutcome& outcome);
+  Recordings All() const { return {target_.calls(), golden_.calls(), alignment_, facts_, first_}; }
+  void Describe(const Findings& findings, RankOutcome& outcome) const;
+  void DescribePairing(RankOutcome& outcome) const;
+  void DescribeOutside(RankOutcome& outcome) const;
+  Culprit CulpritOf(const Blame& blame) const;
+  std::string WhyOf(const Blame& blame, const Culprit& culprit) const;
+  void AddRows(const Blame& blame, Culprit& culprit) const;
+  std::uint64_t NumUnread() const;
+  std::vector<Meeting> Meetings() const;
 
   const TableBuilder& builder_;
+  const int rank_;  // its number; -1: none
   const Dump &npu_, &bench_;
   const Settings& settings_;
   const Rules& rules_;
@@ -48,6 +58,7 @@ class RankVerdict {
   Alignment alignment_;
   std::vector<std::uint32_t> wanted_;  // bench row for each NPU row; kNoRow
   std::vector<Facts> facts_;           // of each NPU row
+  std::vector<std::size_t> first_;     // the first row of each record, and the end
   std::vector<bool> seen_;
   RankOutcome counts_;
   std::vector<std::uint32_t> lacks_argument_;  // target calls whose partner has an argument more

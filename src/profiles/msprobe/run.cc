@@ -13,6 +13,7 @@
 #include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/tree.h"
 #include "profiles/output_files.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -39,6 +40,11 @@ Outcome<Done> WriteFile(const fs::path& path, std::string_view text, CompareOutc
   return Done{};
 }
 
+// Which step a rank belongs to: "step3/" of "step3/rank0".
+std::string_view StepOf(const RankOutcome& rank) {
+  return std::string_view(rank.rank).substr(0, rank.rank.rfind('/') + 1);
+}
+
 class Run {
  public:
   Run(const Settings& settings, Rules rules, Mappings mappings, CompareOutcome& outcome)
@@ -49,6 +55,13 @@ class Run {
         outcome_(outcome) {}
 
   Outcome<Done> Go() {
+    VN_RETURN_IF_ERROR(CompareAll());
+    FindVictims();
+    return Done{};
+  }
+
+ private:
+  Outcome<Done> CompareAll() {
     EnterDumpFolders();
     const bool npu_is_folder = IsFolder(settings_.npu_path);
     if (npu_is_folder != IsFolder(settings_.bench_path)) {
@@ -77,7 +90,6 @@ class Run {
     return Done{};
   }
 
- private:
   // A folder that holds a dump itself, as rank0 does, stands for that dump.
   void EnterDumpFolders() {
     for (const char* file : {"dump.json", "debug.json"}) {
@@ -218,8 +230,33 @@ class Run {
     return Done{};
   }
 
+  // Of the ranks that went wrong, those that a collective or an earlier step made go wrong.
+  void FindVictims() {
+    std::vector<RankOutcome>& ranks = outcome_.ranks;
+    std::string earlier;  // a culprit of a step before
+    for (std::size_t first = 0; first < ranks.size();) {
+      std::size_t last = first + 1;
+      while (last < ranks.size() && StepOf(ranks[last]) == StepOf(ranks[first])) ++last;
+      const auto causes = FindCauses(std::span(traces_).subspan(first, last - first));
+      std::string here;
+      for (std::size_t i = first; i < last; ++i) {
+        if (!ranks[i].culprit) continue;
+        if (!earlier.empty()) {
+          ranks[i].victim_of = earlier;
+        } else if (const auto cause = causes[i - first]) {
+          ranks[i].victim_of = ranks[first + *cause].rank;
+        } else if (here.empty()) {
+          here = ranks[i].rank;
+        }
+      }
+      if (earlier.empty()) earlier = here;
+      first = last;
+    }
+  }
+
   void Keep(RankResult&& result) {
     outcome_.ranks.push_back(std::move(result.outcome));
+    traces_.push_back(std::move(result.trace));
     for (const fs::path& path : result.written) outcome_.written.push_back(path);
     outcome_.text += ShownRowsText(result, settings_.hooks.screen);
   }
@@ -237,6 +274,7 @@ class Run {
   const Rules rules_;
   const Mappings mappings_;
   CompareOutcome& outcome_;
+  std::vector<RankTrace> traces_;  // of outcome_.ranks
 };
 
 Outcome<Rules> ReadRules(const Settings& settings, Log& log) {
@@ -249,6 +287,7 @@ Outcome<Rules> ReadRules(const Settings& settings, Log& log) {
 }
 
 Outcome<CompareOutcome> Compare(Settings settings) {
+  const auto start = std::chrono::steady_clock::now();
   Log log(settings.hooks.on_log);
   for (const fs::path& path : {settings.npu_path, settings.bench_path}) {
     if (Exists(path)) continue;
@@ -273,13 +312,17 @@ Outcome<CompareOutcome> Compare(Settings settings) {
   }
   CompareOutcome outcome;
   VN_RETURN_IF_ERROR(Run(settings, std::move(rules), std::move(mappings), outcome).Go());
-  outcome.status = ExitStatus(outcome, settings.strict);
-  outcome.next = NextCommand(outcome);
-  if (!settings.hooks.screen.quiet) outcome.text += VerdictText(outcome);
+  outcome.verdict = VerdictOf(outcome);
+  outcome.status = StatusOf(outcome, settings.strict);
+  VN_RETURN_IF_ERROR(FindNext(settings.write_summary ? settings.output_path : fs::path(), settings.timestamp, outcome));
+  if (!settings.hooks.screen.quiet) {
+    const CompareHooks::Screen& screen = settings.hooks.screen;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    outcome.text += VerdictScreen(outcome, screen.colour, screen.width > 0 ? seconds.count() : -1);
+  }
   if (settings.write_summary && has_folder && !outcome.ranks.empty()) {
-    const fs::path path =
-        settings.output_path / fmt::format("compare_result_{}_summary.json", settings.timestamp);
-    VN_RETURN_IF_ERROR(WriteFile(path, VerdictJson(outcome, settings.generation), outcome));
+    VN_RETURN_IF_ERROR(WriteSummary(settings.output_path, settings.timestamp,
+                                    ProfileOf(settings.generation).name, outcome));
   }
   return outcome;
 }

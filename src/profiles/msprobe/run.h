@@ -15,13 +15,8 @@ Result<CompareOutcome> RunCompare(Settings settings);
 
 // The rows of a rank that --top asks for; empty: none.
 std::string ShownRowsText(const RankResult& result, const CompareHooks::Screen& screen);
-// Our own verdict in one screen, and as summary.json.
-std::string VerdictText(const CompareOutcome& outcome);
-std::string RankText(const RankOutcome& outcome);  // of one rank
-std::string VerdictJson(const CompareOutcome& outcome, Generation generation);
-// The command that looks closer at what was found first; empty: none.
-std::string NextCommand(const CompareOutcome& outcome);
-// 0 nothing beyond the thresholds, 1 differences, 2 could not judge: no rows matched, or a rank was skipped.
-int ExitStatus(const CompareOutcome& outcome, bool strict);
+// The commands that look closer at what was found; `folder` is where a config.json may be written, empty: none.
+// What is written is added to the outcome.
+Result<Done> FindNext(const std::filesystem::path& folder, std::string_view stamp, CompareOutcome& outcome);
 
 }  // namespace vernier::msprobe

@@ -6,6 +6,7 @@
 
 #include "core/threads.h"
 #include "profiles/native/native.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::native {
 namespace {
@@ -87,6 +88,7 @@ class Comparison {
       queue_.Finish();
     }
     if (!written_) return written_.error();
+    JudgeRows({num_same_}, outcome_);
     return std::move(outcome_);
   }
 
@@ -129,6 +131,7 @@ class Comparison {
     if (measures) {
       row.measures = &*measures;
       ++outcome_.num_measured;
+      num_same_ += row.target->dtype == row.golden->dtype && row.target->shape == row.golden->shape && IsSame(*measures);
     } else {
       if (measures.error().code == ErrorCode::kCancelled) return;
       row.error = &measures.error();
@@ -206,7 +209,7 @@ class Comparison {
   std::vector<KeptRow>& first_bad_;
   std::vector<std::string> keys_;
   RankOutcome outcome_;
-  std::uint64_t num_bytes_ = 0;
+  std::uint64_t num_bytes_ = 0, num_same_ = 0;
   std::size_t next_only_target_ = 0;
   bool seen_failure_ = false, seen_error_ = false;
   std::stop_source stop_;

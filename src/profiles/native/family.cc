@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "profiles/native/native.h"
 #include "profiles/output_files.h"
+#include "profiles/verdict_screen.h"
 #include "read/name_mapping.h"
 
 namespace vernier::native {
@@ -37,9 +38,14 @@ std::string DefaultName(const CompareRequest& request, const ResultStamp& stamp)
   return "compare_result_" + stamp.text() + "." + (request.format.empty() ? "csv" : request.format);
 }
 
+struct StampedFolder {
+  std::filesystem::path folder;
+  ResultStamp stamp;
+};
+
 // `stamps`: of the folders that get a report; held until these are written.
 Result<ResultReports> CreateReports(const CompareRequest& request, bool quiet,
-                                    std::vector<ResultStamp>& stamps) {
+                                    std::vector<StampedFolder>& stamps) {
   ResultReports::Options options;
   for (const Column& column : Columns()) options.columns.push_back({std::string(column.key), column.good});
   for (const std::string& output : request.outputs) {
@@ -47,7 +53,7 @@ Result<ResultReports> CreateReports(const CompareRequest& request, bool quiet,
     if (IsFolderName(output, request.format)) {
       VN_ASSIGN_OR_RETURN(ResultStamp stamp, ResultStamp::Reserve(output));
       path = (std::filesystem::path(output) / DefaultName(request, stamp)).string();
-      stamps.push_back(std::move(stamp));
+      stamps.push_back({output, std::move(stamp)});
     }
     VN_ASSIGN_OR_RETURN(OutputFile file, OutputFileOf(path, request.format));
     options.files.push_back(std::move(file));
@@ -55,12 +61,6 @@ Result<ResultReports> CreateReports(const CompareRequest& request, bool quiet,
   options.select = {request.only, request.sort, quiet ? 0 : request.top.value_or(kShownRows)};
   options.num_threads = request.num_threads;
   return ResultReports::Create(std::move(options));
-}
-
-int StatusOf(const RankOutcome& outcome, bool strict) {
-  if (strict && outcome.num_only_target() + outcome.num_only_golden > 0) return 1;
-  if (outcome.num_failed > 0) return 1;
-  return outcome.num_errors > 0 || outcome.num_passed == 0 ? 2 : 0;
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   const ReadOptions read{request.num_threads};
   VN_ASSIGN_OR_RETURN(const Dump target, Dump::Open(request.target, read));
   VN_ASSIGN_OR_RETURN(const Dump golden, Dump::Open(request.golden, read));
-  std::vector<ResultStamp> stamps;
+  std::vector<StampedFolder> stamps;
   VN_ASSIGN_OR_RETURN(ResultReports reports, CreateReports(request, hooks.screen.quiet, stamps));
   VN_ASSIGN_OR_RETURN(const MatchOptions match, MatchOptionsOf(request));
   WarnOfUnknownNames(match, target, golden, hooks);
@@ -91,8 +91,11 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
     if (!IsStandardOutput(path.string())) outcome.written.push_back(path.string());
   }
   outcome.text = ScreenText(content, hooks.screen.width, hooks.screen.colour);
-  outcome.status = StatusOf(content.outcome, request.strict);
   outcome.ranks.push_back(std::move(content.outcome));
+  outcome.verdict = VerdictOf(outcome);
+  outcome.status = StatusOf(outcome, request.strict);
+  for (const StampedFolder& stamped : stamps)
+    VN_RETURN_IF_ERROR(WriteSummary(stamped.folder, stamped.stamp.text(), "", outcome));
   return outcome;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "profiles/native/native.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::native {
 namespace {
@@ -100,7 +101,8 @@ std::string ScreenText(const ScreenContent& content, std::size_t width, bool col
 }
 
 std::string VerdictText(const ScreenContent& content) {
-  std::string text = SummaryText(content.outcome) + '\n';
+  std::string text = fmt::format("{}  {}\n", Heading(content.outcome.verdict), SummaryText(content.outcome));
+  for (const std::string& doubt : content.outcome.doubts) text += "  " + doubt + '\n';
   if (content.outcome.num_matched == 0) {
     text += "no tensor has a partner; try --match fuzzy, --match position or --rename OLD=NEW\n";
   }

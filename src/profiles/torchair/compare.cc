@@ -9,6 +9,7 @@
 
 #include "core/threads.h"
 #include "profiles/torchair/load.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::torchair {
 namespace {
@@ -286,7 +287,12 @@ class Comparison {
     outcome.num_passed += status == Status::kPass;
     outcome.num_failed += status == Status::kFail;
     outcome.num_errors += status == Status::kError;
+    counts_.num_same += row.state == Row::State::kEmpty || (row.measures != nullptr && IsSame(*row.measures));
     if (status == Status::kFail && counts_.first_failure.empty()) {
+      Culprit& found = outcome.culprit.emplace();
+      found.record = row.api_name;
+      found.reason = "output";
+      found.why = "the first that fails, in the order in which operators ran";
       counts_.first_failure = fmt::format("{} (token {}, {})", row.api_name, row.token,
                                           row.target.path.substr(row.target.path.rfind('/') + 1));
       if (!row.reason.empty()) counts_.first_failure += ": " + row.reason;

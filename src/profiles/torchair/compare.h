@@ -15,6 +15,7 @@ struct GraphCounts {
   RankOutcome outcome;
   std::uint64_t num_counts_differ = 0;   // pairs that are left out: they have different numbers of elements
   std::uint64_t num_one_sided_int8 = 0;  // pairs that are left out: int8 on one side only
+  std::uint64_t num_same = 0;            // pairs without any difference
   std::string first_failure;             // "Add_2 (token 0, outputs 0): …"; empty: none
 };
 

@@ -11,6 +11,7 @@
 #include "profiles/torchair/compare.h"
 #include "profiles/torchair/match.h"
 #include "profiles/torchair/tree.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::torchair {
 namespace fs = std::filesystem;
@@ -86,7 +87,8 @@ class TorchairRun {
       ++outcome_.num_skipped_ranks;
     }
     if (failure && (settings_.as_msprobe || outcome_.ranks.empty())) return *failure;
-    outcome_.status = Status();
+    outcome_.verdict = VerdictOf(outcome_);
+    outcome_.status = StatusOf(outcome_, settings_.strict);
     return std::move(outcome_);
   }
 
@@ -311,23 +313,12 @@ class TorchairRun {
     outcome.num_target = outcome.num_matched + alone_target;
     outcome.num_golden = outcome.num_matched + outcome.num_only_golden;
     outcome.num_matched_by.emplace_back(golden_is_ge_ ? "operator name" : "FX node", outcome.num_matched);
+    JudgeRows({counts.num_same}, outcome);
   }
 
   static std::string SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,
                                const GraphCounts& counts);
   std::string TableOf(Mode mode, const std::vector<KeptRow>& shown) const;
-
-  int Status() const {
-    std::uint64_t num_failed = 0, num_errors = 0, num_passed = 0, num_alone = 0;
-    for (const RankOutcome& rank : outcome_.ranks) {
-      num_failed += rank.num_failed;
-      num_errors += rank.num_errors;
-      num_passed += rank.num_passed;
-      num_alone += rank.num_only_target() + rank.num_only_golden;
-    }
-    if (num_failed > 0 || (settings_.strict && num_alone > 0)) return 1;
-    return num_errors > 0 || num_passed == 0 || outcome_.num_skipped_ranks > 0 ? 2 : 0;
-  }
 
   const Settings& settings_;
   const CompareHooks& hooks_;
@@ -384,6 +375,7 @@ std::string TorchairRun::SummaryOf(const GraphJob& job, Mode mode, const GraphTo
         "  left out: {} pairs with different numbers of elements, {} with int8 on one side only\n",
         counts.num_counts_differ, counts.num_one_sided_int8);
   }
+  text += VerdictLines(outcome);
   if (!counts.first_failure.empty()) text += fmt::format("  first failure: {}\n", counts.first_failure);
   return text;
 }

@@ -164,6 +164,7 @@ class Measurer {
         measures ? Errors(pair, *measures) : Result<PairErrors>(measures.error());
     if (errors) {
       row.errors = &*errors;
+      counts_.num_same += errors->max_error == 0 && errors->num_special_mismatches == 0;
       if (errors->max_error > c_.limits.max_error) row.status = RowStatus::kFail;
       if (Target(pair).dtype != Golden(pair).dtype) row.message = "dtypes differ: compared as promoted";
     } else {
@@ -186,6 +187,7 @@ class Measurer {
     if (row.target_item) row.target = &c_.target.info(*row.target_item);
     if (row.golden_item) row.golden = &c_.golden.info(*row.golden_item);
     ++counts_.by_status[static_cast<std::size_t>(row.status)];
+    if (row.status == RowStatus::kFail && counts_.first_failing.empty()) counts_.first_failing = row.target_item->key;
     for (const Column& column : Columns()) batch_.rows.cells.push_back(column.value(row, batch_.arena));
     const Status status = StatusOf(row.status);
     batch_.rows.colours.push_back(ColourOf(status));

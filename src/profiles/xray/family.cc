@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "profiles/family_options.h"
 #include "profiles/output_files.h"
+#include "profiles/verdict_screen.h"
 #include "profiles/xray/xray.h"
 
 namespace vernier::xray {
@@ -138,6 +139,13 @@ RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const Ke
   outcome.num_failed = count(RowStatus::kFail) + count(RowStatus::kShape);
   outcome.num_errors = count(RowStatus::kError);
   outcome.num_measured = count(RowStatus::kGood) + count(RowStatus::kFail);
+  JudgeRows({counts.num_same}, outcome);
+  if (!counts.first_failing.empty()) {
+    Culprit& found = outcome.culprit.emplace();
+    found.record = counts.first_failing;
+    found.reason = "output";
+    found.why = "the first that fails, in the order of the recording";
+  }
   return outcome;
 }
 
@@ -169,15 +177,15 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   CompareOutcome outcome;
   outcome.ranks.push_back(OutcomeOf(target, golden, pairing, counts));
   const RankOutcome& found = outcome.ranks.front();
-  outcome.text = NotesText(target, golden, pairing) + CountsText(counts, pairing);
+  outcome.verdict = VerdictOf(outcome);
+  outcome.status = StatusOf(outcome, request.strict);
+  outcome.text = NotesText(target, golden, pairing) + CountsText(counts, pairing) + VerdictLines(found);
   reports.SetFrontPage(outcome.text);
   VN_RETURN_IF_ERROR(reports.Finish());
   outcome.text = screen.Text() + outcome.text;
   for (const std::filesystem::path& path : reports.paths()) {
     if (!IsStandardOutput(path.string())) outcome.written.push_back(path.string());
   }
-  const bool alone = request.strict && found.num_only_target() + found.num_only_golden > 0;
-  outcome.status = found.num_failed + found.num_errors > 0 || alone ? 1 : 0;
   return outcome;
 }
 

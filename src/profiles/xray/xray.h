@@ -72,6 +72,8 @@ std::string ScreenTable(std::span<const ScreenRow> rows);
 struct Counts {
   std::uint64_t num_rows = 0;
   std::uint64_t by_status[5] = {};  // in the order of RowStatus
+  std::uint64_t num_same = 0;       // pairs without any difference
+  std::string first_failing;        // in the golden's order
 };
 
 // Rows go to `reports` and to `on_row`, in the golden's order, what has no partner last.

@@ -13,7 +13,7 @@ class Context : public ::testing::Test {
  protected:
   void Write(const char* name, const char* text) { std::ofstream(folder_.path() / name) << text; }
 
-  const Divergence& Of(const char* api) {
+  const Culprit& Of(const char* api) {
     summary_ = {};
     summary_.culprit.emplace();
     summary_.culprit->record = api;
@@ -30,7 +30,7 @@ TEST_F(Context, NamesTheModuleOfAnApiAndTheLineOfTheProgram) {
         R"({"Module.a.B.forward.0": null, "Tensor.add.0.forward": "Module.a.B.forward.0"})");
   Write("stack.json", R"x({"0": [["Tensor.add.0.forward"], ["File /x/torch/nn/f.py, line 1, in g, \n h()",)x"
                       R"x( "File /my/train.py, line 2, in main, \n x + y"]]})x");
-  const Divergence& found = Of("Tensor.add.0.forward");
+  const Culprit& found = Of("Tensor.add.0.forward");
   EXPECT_EQ(found.module, "Module.a.B.forward.0");
   EXPECT_EQ(found.called_from, "File /my/train.py, line 2, in main, \n x + y");
 }
@@ -63,7 +63,7 @@ TEST_F(Context, DamagedOrMissingSideFilesLeaveItEmpty) {
   EXPECT_EQ(Of("Tensor.add.0.forward").called_from, "");
 }
 
-TEST_F(Context, NothingWithoutADivergence) {
+TEST_F(Context, NothingWithoutACulprit) {
   RankOutcome summary;
   AddContext(folder_.path() / "dump.json", summary);
   EXPECT_FALSE(summary.culprit);

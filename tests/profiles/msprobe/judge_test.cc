@@ -5,7 +5,6 @@
 #include "profiles/msprobe/advisor.h"
 #include "profiles/msprobe/real.h"
 #include "profiles/msprobe/statistics.h"
-#include "profiles/msprobe/summary.h"
 #include "profiles/msprobe/verdict.h"
 
 namespace vernier::msprobe {
@@ -195,28 +194,6 @@ TEST_F(MsprobeJudge, AdvisesByTheNameOfTheFirstFailingRow) {
   EXPECT_EQ(Advisor(classic_).Lines()[1], "Suspect Nodes: NA");
 }
 
-TEST_F(MsprobeJudge, FindsTheFirstRecordThatGoesWrongByItself) {
-  SummaryBuilder builder(Mode::kStatistics, classic_);
-  std::uint64_t num_seen = 0;
-  const auto see = [&](std::string_view api, double input, double output) {
-    std::vector<ResultRow> rows{Matched(api, PortState::kInput, Num(1 + input), Num(1)),
-                                Matched(api, PortState::kOutput, Num(1 + output), Num(1))};
-    builder.See(num_seen, rows);
-    num_seen += rows.size();
-  };
-  see("a", 0, 5e-6);
-  see("b", 0.5, 0.6);  // its inputs were wrong already
-  see("c", 1e-4, 0.2);
-  see("d", 0, 0.3);
-  const RankOutcome summary = builder.Take();
-  ASSERT_TRUE(summary.culprit);
-  EXPECT_EQ(summary.culprit->record, "c");
-  EXPECT_EQ(summary.culprit->row, 4u);
-  EXPECT_EQ(summary.num_growth, 2u);
-  EXPECT_EQ(summary.growth[0].record, "c");
-  EXPECT_EQ(summary.num_matched, 8u);
-}
-
 TEST(MsprobeRules, ArePartlyReplacedByAFileOfTheUser) {
   const auto rules =
       RulesOf(Generation::kClassic, R"({"thresholds": {"warning_ratio": 0.25}})", "mine.json");
@@ -235,15 +212,15 @@ TEST(MsprobeRules, RefuseWhatCannotBeMeant) {
     return rules ? "" : rules.error().Message();
   };
   EXPECT_NE(mistake(""), "");  // an empty file
-  EXPECT_NE(mistake(R"({"thresholds": {"agree": NaN}})").find("thresholds.agree: expected a finite number"),
+  EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": NaN}})").find("thresholds.cosine_drop: expected a finite number"),
             std::string::npos);
-  EXPECT_NE(mistake(R"({"thresholds": {"agree": Infinity}})"), "");
+  EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": Infinity}})"), "");
   EXPECT_NE(
       mistake(R"({"thresholds": {"agre": 1}})").find("unknown rule thresholds.agre; did you mean agree?"),
       std::string::npos);
   EXPECT_NE(mistake(R"({"threshold": 1})").find("unknown section threshold; did you mean thresholds?"),
             std::string::npos);
-  EXPECT_NE(mistake(R"({"thresholds": {"agree": "0.1"}})"), "");
+  EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": "0.1"}})"), "");
 }
 
 }  // namespace

@@ -369,12 +369,12 @@ TEST_F(MsprobeRun, TellsWhichArgumentDiffersAndTakesAFolderThatIsADump) {
   const Result<CompareOutcome> outcome = Run();
   ASSERT_TRUE(outcome);
   ASSERT_EQ(outcome->ranks.size(), 1u);
-  const Divergence& found = outcome->ranks[0].culprit.value();
+  const Culprit& found = outcome->ranks[0].culprit.value();
   ASSERT_EQ(found.arguments.size(), 1u);
   EXPECT_EQ(found.arguments[0].name, "Functional.norm.0.forward.input.1");
   EXPECT_EQ(found.arguments[0].target, "0.1");
   EXPECT_EQ(found.arguments[0].golden, "1e-05");
-  EXPECT_NE(outcome->text.find("differs: 0.1 / 1e-05"), std::string::npos);
+  EXPECT_NE(outcome->text.find("differs   target 0.1   golden 1e-05"), std::string::npos);
 }
 
 }  // namespace

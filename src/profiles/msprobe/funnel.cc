@@ -1,0 +1,84 @@
+// From a verdict to the next look: statistics are recorded again as tensors around the culprit, tensors are
+// looked at element by element.
+#include <fmt/format.h>
+
+#include "core/atomic_file.h"
+#include "core/json_writer.h"
+#include "core/text.h"
+#include "profiles/msprobe/run.h"
+#include "profiles/msprobe/tree.h"
+
+namespace vernier::msprobe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The rank whose culprit came first.
+const RankOutcome* FirstOf(const CompareOutcome& outcome) {
+  const RankOutcome* first = nullptr;
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (rank.culprit && (first == nullptr || (!first->victim_of.empty() && rank.victim_of.empty()))) first = &rank;
+  }
+  return first;
+}
+
+// The number behind a word in a path: 3 of ".../step3/rank0/dump.json".
+int NumberBehind(std::string_view word, const fs::path& path) {
+  for (const fs::path& part : path) {
+    const std::string name = part.string();
+    if (name.starts_with(word)) return RankNumber(name);
+  }
+  return -1;
+}
+
+std::string ConfigJson(const RankOutcome& rank, const fs::path& dump_path) {
+  const auto quoted = [](std::string_view text) {
+    std::string json;
+    AppendJsonString(text, json, JsonText::kUtf8);
+    return json;
+  };
+  const auto numbers = [](int number) { return number < 0 ? std::string("[]") : fmt::format("[{}]", number); };
+  std::string list;
+  for (const std::string& name : rank.culprit->around)
+    list += fmt::format("{}\n      {}", list.empty() ? "" : ",", quoted(name));
+  return fmt::format(
+      "{{\n  \"task\": \"tensor\",\n  \"dump_path\": {},\n  \"rank\": {},\n  \"step\": {},\n  \"level\": {},\n"
+      "  \"tensor\": {{\n    \"scope\": [],\n    \"list\": [{}\n    ],\n    \"data_mode\": [\"all\"]\n  }}\n}}\n",
+      quoted(dump_path.string()), numbers(NumberBehind("rank", rank.target)),
+      numbers(NumberBehind("step", rank.target)), quoted(rank.level.empty() ? "L1" : rank.level), list);
+}
+
+}  // namespace
+
+Result<Done> FindNext(const fs::path& folder, std::string_view stamp, CompareOutcome& outcome) {
+  const RankOutcome* const rank = FirstOf(outcome);
+  if (rank == nullptr) return Done{};
+  const Culprit& found = *rank->culprit;
+  if (!found.target_file.empty()) {
+    outcome.next.push_back(fmt::format("vernier compare {} {} --worst 10", ShellWord(found.target_file),
+                                       ShellWord(found.golden_file)));
+    return Done{};
+  }
+  if (rank->mode == Name(Mode::kReal) || found.around.empty()) return Done{};
+  if (folder.empty()) {
+    outcome.next.push_back("the same command with -o FOLDER writes the config.json that records this call's tensors");
+    return Done{};
+  }
+  const fs::path next = folder / fmt::format("next_{}", stamp);
+  for (const char* const side : {"target", "golden"}) {
+    const fs::path dump_path = next / side, config = dump_path / "config.json";
+    std::error_code failed;
+    fs::create_directories(dump_path, failed);
+    if (failed) return Error{ErrorCode::kIo, dump_path.string(), failed.message()};
+    VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(config));
+    VN_RETURN_IF_ERROR(file.Write(ConfigJson(*rank, fs::absolute(dump_path))));
+    VN_RETURN_IF_ERROR(file.Commit());
+    outcome.written.push_back(config);
+    outcome.next.push_back(fmt::format("VERNIER_CONFIG={} YOUR PROGRAM, as the {} ran", ShellWord(config.string()), side));
+  }
+  outcome.next.push_back(fmt::format("vernier compare {} {} -o {}", ShellWord((next / "target").string()),
+                                     ShellWord((next / "golden").string()), ShellWord((next / "result").string())));
+  return Done{};
+}
+
+}  // namespace vernier::msprobe

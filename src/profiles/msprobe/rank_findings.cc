@@ -1,0 +1,276 @@
+// What a rank's verdict says of itself: pairing, what came from outside, the culprit with its evidence.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "judge/along.h"
+#include "profiles/msprobe/nan_hunt.h"
+#include "profiles/msprobe/rank_verdict.h"
+#include "profiles/verdict_screen.h"
+
+namespace vernier::msprobe {
+namespace {
+
+constexpr std::size_t kMaxEvidence = 16, kMaxOutside = 4, kMaxParts = 16;
+constexpr std::size_t kBefore = 8, kAfter = 2;  // calls around the culprit that are worth recording again
+
+std::string Shortened(const Value& value) {
+  if (value.kind == Value::Kind::kNone) return "None";
+  if (value.kind == Value::Kind::kPlain) return std::string(value.text);
+  return fmt::format("{} {}", value.dtype, value.shape);
+}
+
+std::string ErrorText(double error) {
+  return std::isinf(error) ? "as large as can be" : fmt::format("{:.3g}", error);
+}
+
+}  // namespace
+
+void RankVerdict::DescribePairing(RankOutcome& outcome) const {
+  outcome.num_calls = target_.calls().size() + golden_.calls().size();
+  std::map<PairedBy, std::uint64_t> by;
+  for (const PairedBy how : alignment_.how) ++by[how];
+  for (const PairedBy how : {PairedBy::kName, PairedBy::kPlace, PairedBy::kOrder, PairedBy::kFused}) {
+    if (by[how] > 0) outcome.num_calls_paired_by.emplace_back(vernier::Name(how), by[how]);
+  }
+  outcome.num_alone = static_cast<std::uint64_t>(
+      std::count(alignment_.golden_of.begin(), alignment_.golden_of.end(), kNoCall) +
+      std::count(alignment_.target_of.begin(), alignment_.target_of.end(), kNoCall));
+  outcome.renames = alignment_.renames;
+}
+
+void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
+  enum What { kArgument, kWeight, kDtype, kShape, kMissing, kAdditional, kReordered, kNumWhats };
+  static constexpr std::string_view kWhats[] = {"argument",     "weight",          "dtype",         "shape",
+                                                "missing call", "additional call", "reordered call"};
+  std::uint64_t counts[kNumWhats] = {};
+  std::vector<Outside> first[kNumWhats];
+  const auto add = [&](What what, std::string name, std::string target, std::string golden, double error) {
+    if (counts[what]++ < kMaxOutside)
+      first[what].push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden), error});
+  };
+  TextArena arena;
+  std::uint32_t last = 0;
+  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    const Call& what = target_.calls()[call];
+    const std::uint32_t partner = alignment_.golden_of[call];
+    if (partner == kNoCall) {
+      if (!what.is_module) add(kAdditional, std::string(what.name), "", "", 0);
+      continue;
+    }
+    if (!what.is_module && what.pass == Pass::kForward && alignment_.how[call] != PairedBy::kName) {
+      if (partner < last) add(kReordered, std::string(what.name), "", std::string(golden_.calls()[partner].name), 0);
+      last = std::max(last, partner);
+    }
+    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
+      const Facts& facts = facts_[row];
+      const auto name = [&] { return npu_.NameOf(row); };
+      const auto sides = [&](What kind, double error) {
+        const Value a = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
+        const Value b =
+            wanted_[row] == kNoRow ? Value() : ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
+        add(kind, name(), Shortened(a), wanted_[row] == kNoRow ? "" : Shortened(b), error);
+      };
+      const bool is_input = facts.role == Role::kInput && !what.is_module;
+      if (facts.Has(Facts::kDiffers) && facts.role != Role::kOutput && !what.is_module) {
+        facts.Has(Facts::kTensor) ? void() : sides(kArgument, 0);
+      }
+      if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > 0 &&
+          what.pass == Pass::kForward) {
+        add(kWeight, name(), "", "", facts.error);
+      }
+      if (is_input && facts.Has(Facts::kMixed)) sides(kDtype, 0);
+      if (is_input && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) sides(kShape, 0);
+    }
+  }
+  for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
+    if (alignment_.target_of[call] == kNoCall && !golden_.calls()[call].is_module)
+      add(kMissing, std::string(golden_.calls()[call].name), "", "", 0);
+  }
+  for (std::size_t i = 0; i < kNumWhats; ++i) {
+    if (counts[i] == 0) continue;
+    outcome.num_outside.emplace_back(kWhats[i], counts[i]);
+    for (Outside& outside : first[i]) outcome.outside.push_back(std::move(outside));
+  }
+}
+
+void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
+  TextArena arena;
+  double worst = -1;
+  const Record& record = npu_.records()[blame.call];
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+    if (npu_.rows()[row].bad) continue;
+    const Facts& facts = facts_[row];
+    const Leaf ours = npu_.Read(npu_.rows()[row], arena);
+    const Leaf theirs = wanted_[row] == kNoRow ? NoLeaf() : bench_.Read(bench_.rows()[wanted_[row]], arena);
+    const bool is_plain = !facts.Has(Facts::kTensor);
+    if (is_plain && facts.role != Role::kOutput) {
+      const Value a = ValueOf(ours, arena), b = ValueOf(theirs, arena);
+      const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
+      if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
+      if (found.arguments.size() < kMaxEvidence)
+        found.arguments.push_back({"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), 0});
+      continue;
+    }
+    if (!facts.Has(Facts::kMeasured)) continue;
+    if (facts.Has(Facts::kHuge) && builder_.mode() == Mode::kStatistics) continue;  // they tell nothing
+    if (found.evidence.size() < kMaxEvidence) {
+      found.evidence.push_back({npu_.NameOf(row), std::string(msprobe::Name(static_cast<PortState>(npu_.rows()[row].state))),
+                                facts.error, CellText(ours.statistics[0]), CellText(theirs.statistics[0])});
+    }
+    // For an input that is wrong, the input is what to look at.
+    const bool shown = (facts.role == Role::kInput) == (blame.reason == Reason::kInput);
+    if (builder_.mode() != Mode::kReal || !shown || !(facts.error > worst) || ours.data_name == "-1") continue;
+    const auto path = [](const Dump& dump, std::string_view name) {
+      return (dump.path().parent_path() / "dump_tensor_data" / name).string();
+    };
+    worst = facts.error;
+    found.target_file = path(npu_, ours.data_name);
+    found.golden_file = path(bench_, theirs.data_name);
+  }
+}
+
+std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
+  const Call& call = target_.calls()[blame.call];
+  const std::string random = call.is_random ? "; it draws random numbers: set the same seed on both sides" : "";
+  const std::string_view others = call.is_product ? "products" : "such calls";
+  if (blame.reason == Reason::kOutput || blame.reason == Reason::kArgument) {
+    const Special ours = SpecialOf(npu_, call, blame.call);
+    const bool theirs = blame.golden_call != kNoCall &&
+                        SpecialOf(bench_, golden_.calls()[blame.golden_call], blame.golden_call).made != Special::kNothing;
+    if (ours.made != Special::kNothing && !theirs) return "it " + SpecialText(ours) + ", and the golden does not" + random;
+  }
+  switch (blame.reason) {
+    case Reason::kOutput:
+      return (blame.given == 0 ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
+                               : fmt::format("its error {} is {:.0f} times that of its inputs; {} may show {} here",
+                                             ErrorText(blame.result), blame.result / blame.given, others,
+                                             ErrorText(blame.usual))) +
+             random;
+    case Reason::kArgument:
+      return found.arguments.empty() ? "the golden gives it an argument more"
+                                     : ArgumentText(found.arguments[0], found.record);
+    case Reason::kInput:
+      return "what it is given is wrong, and no call before made it: data, a weight, a mask or a place";
+    case Reason::kAdditional:
+      return "only the target makes this call; what follows it is wrong";
+    case Reason::kMissing:
+      return fmt::format("only the golden makes this call, before {}", call.name);
+    case Reason::kGradient:
+      return "a gradient is wrong, and no call before made it: the backward kernel, or a hook";
+  }
+  return {};
+}
+
+Culprit RankVerdict::CulpritOf(const Blame& blame) const {
+  const bool missing = blame.reason == Reason::kMissing;
+  const Calls& calls = target_.calls();
+  const Call& call = missing ? golden_.calls()[blame.golden_call] : calls[blame.call];
+  Culprit found;
+  found.record = call.name;
+  found.reason = vernier::Name(blame.reason);
+  found.call = call.kind.substr(call.kind.rfind('.') + 1);
+  found.pass = call.pass == Pass::kForward ? "forward" : call.pass == Pass::kBackward ? "backward" : "gradient";
+  found.row = npu_.records()[blame.call].first_row;
+  found.given = blame.given;
+  found.made = blame.result;
+  found.usual = blame.usual;
+  if (!missing) AddRows(blame, found);
+  found.why = WhyOf(blame, found);
+  // Those around it, by which a second recording can tell more.
+  const auto counts = [&](std::uint32_t i) { return calls[i].pass == calls[blame.call].pass && calls[i].is_module == call.is_module; };
+  std::uint32_t begin = blame.call;
+  for (std::size_t seen = 0; begin > 0 && seen < kBefore; --begin) seen += counts(begin - 1);
+  std::size_t seen = 0;
+  for (std::uint32_t i = begin; i < calls.size() && (i <= blame.call || seen < kAfter); ++i) {
+    if (i != blame.call && !counts(i)) continue;
+    seen += i > blame.call;
+    found.around.emplace_back(calls[i].name);
+  }
+  return found;
+}
+
+// Pairs of tensors whose files could not be compared.
+std::uint64_t RankVerdict::NumUnread() const {
+  if (builder_.mode() != Mode::kReal) return 0;
+  std::uint64_t count = 0;
+  TextArena arena;
+  for (std::size_t row = 0; row < facts_.size(); ++row) {
+    const Facts& facts = facts_[row];
+    if (wanted_[row] == kNoRow || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
+    if (facts.Has(Facts::kMeasured) || facts.Has(Facts::kOtherShape) || facts.num_elements == 0) continue;
+    count += npu_.Read(npu_.rows()[row], arena).data_name != "-1";
+  }
+  return count;
+}
+
+void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const {
+  DescribePairing(outcome);
+  DescribeOutside(outcome);
+  outcome.errors_along = ErrorsAlong(All(), kMaxParts);
+  outcome.worst_error = findings.worst;
+  if (findings.worst_call != kNoCall) outcome.worst_record = target_.calls()[findings.worst_call].name;
+  const double alone = static_cast<double>(outcome.num_alone) / std::fmax(1, static_cast<double>(outcome.num_calls));
+  const auto doubt = [&](bool holds, std::string text) {
+    if (holds) outcome.doubts.push_back(std::move(text));
+  };
+  doubt(target_.calls().empty() || outcome.num_alone == outcome.num_calls, "no call has a partner");
+  doubt(outcome.num_alone < outcome.num_calls && alone > rules_.Threshold("unmatched_share"),
+        fmt::format("{:.0f} % of the calls have no partner", 100 * alone));
+  doubt(outcome.num_errors > 0, fmt::format("{} could not be read", Plural(outcome.num_errors, "record")));
+  const std::uint64_t num_unread = NumUnread();
+  doubt(num_unread > 0, fmt::format("{} could not be measured: a file is missing or damaged",
+                                    Plural(num_unread, "paired tensor")));
+  doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
+  const bool unsure = !outcome.doubts.empty();
+  if (outcome.num_alone > 0 && !unsure)
+    outcome.doubts.push_back(fmt::format("{} ({:.1f} %) have no partner", Plural(outcome.num_alone, "call"), 100 * alone));
+  outcome.verdict = findings.culprit                                        ? RunVerdict::kDiverged
+                    : unsure                                                ? RunVerdict::kUnknown
+                    : findings.worst > rules_.Threshold("lost")             ? RunVerdict::kDiverged
+                    : findings.any_difference || outcome.num_alone > 0      ? RunVerdict::kNoise
+                                                                            : RunVerdict::kIdentical;
+  if (!findings.culprit) return;
+  outcome.culprit = CulpritOf(*findings.culprit);
+  const std::uint32_t call = findings.culprit->call;
+  const bool masked = std::any_of(facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]),
+                                  facts_.begin() + static_cast<std::ptrdiff_t>(first_[call + 1]), [](const Facts& facts) {
+                                    return facts.role != Role::kOutput && facts.Has(Facts::kHuge);
+                                  });
+  if (masked && builder_.mode() == Mode::kStatistics)
+    outcome.doubts.push_back("its inputs hold mask values, of which statistics tell nothing: the mask may be the cause");
+}
+
+// Where ranks meet: collectives by what they are and who takes part, messages by who sends to whom.
+std::vector<Meeting> RankVerdict::Meetings() const {
+  std::vector<Meeting> meetings;
+  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    const Call& what = target_.calls()[call];
+    if (!what.is_collective || what.pass != Pass::kForward) continue;
+    TextArena arena;
+    std::string group, source, destination;
+    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
+      const std::string suffix = target_.SuffixOf(row);
+      const Leaf leaf = npu_.Read(npu_.rows()[row], arena);
+      const std::string text = CellText(leaf.statistics[0]);
+      if (suffix.ends_with(".group")) group = text;
+      if (suffix.ends_with("src")) source = text;
+      if (suffix.ends_with("dst")) destination = text;
+    }
+    const std::string api(what.kind.substr(what.kind.rfind('.') + 1));
+    const bool sends = api == "send" || api == "isend", receives = api == "recv" || api == "irecv";
+    const std::string own = std::to_string(rank_);
+    if (sends || receives) {
+      meetings.push_back({call, fmt::format("message {} {} {}", sends ? own : source, receives ? own : destination, group),
+                          sends, receives});
+    } else {
+      meetings.push_back({call, api + ' ' + group, true, true});
+    }
+  }
+  return meetings;
+}
+
+}  // namespace vernier::msprobe

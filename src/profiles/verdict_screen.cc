@@ -1,0 +1,433 @@
+#include "profiles/verdict_screen.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "judge/rules.h"
+
+namespace vernier {
+namespace {
+
+constexpr std::size_t kWidth = 100, kMostLines = 24;
+constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3, kShownGroups = 4;
+constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr double kLowestBar = 1e-7;
+
+// Columns, counting a character of UTF-8 as one.
+std::size_t Columns(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// Cuts what does not fit, out of the middle of what is longest: its two ends tell most.
+std::string Fit(std::string_view text, std::size_t width) {
+  std::string line = Printable(text);
+  if (Columns(line) <= width || width < 3) return line;
+  const std::size_t keep = width - 1, head = keep / 2, tail = keep - head;
+  const auto byte_of = [&](std::size_t column) {
+    std::size_t at = 0;
+    for (std::size_t seen = 0; at < line.size(); ++at) {
+      const bool starts = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;
+      if (starts && seen++ == column) break;
+    }
+    return at;
+  };
+  return line.substr(0, byte_of(head)) + "…" + line.substr(byte_of(Columns(line) - tail));
+}
+
+std::string ErrorText(double error) {
+  if (std::isinf(error)) return "different";
+  if (error != 0 && error < 1e-30) return "not the same";
+  return fmt::format("{:.3g}", error);
+}
+
+// A number with four digits; other texts as they are.
+std::string FourDigits(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? fmt::format("{:.4g}", number) : text;
+}
+
+class Lines {
+ public:
+  void Add(std::string line) { lines_.push_back(Fit(line, kWidth)); }
+  void AddCommand(std::string line) { lines_.push_back(std::move(line)); }  // to be pasted: never cut
+  void Blank() {
+    if (!lines_.empty() && !lines_.back().empty()) lines_.emplace_back();
+  }
+  std::size_t room() const { return lines_.size() >= kMostLines ? 0 : kMostLines - lines_.size(); }
+  std::string Text() const {
+    std::string text;
+    for (const std::string& line : lines_) text += line + '\n';
+    return text;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// "step1/rank0" of ".../golden/step1/rank0/dump.json": what the two paths do not share.
+std::pair<std::string, std::string> ShortPaths(std::string a, std::string b) {
+  for (std::string* path : {&a, &b}) {
+    for (const std::string_view file : {"/dump.json", "/debug.json"}) {
+      if (path->ends_with(file)) path->resize(path->size() - file.size());
+    }
+  }
+  std::size_t shared = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {
+    if (a[i] == '/') shared = i + 1;
+  }
+  return {a.substr(shared), b.substr(shared)};
+}
+
+std::string Coloured(std::string_view text, RunVerdict verdict, bool colour) {
+  if (!colour) return std::string(text);
+  constexpr std::string_view kColours[] = {"\033[1;32m", "\033[1;32m", "\033[1;31m", "\033[1;33m"};
+  return std::string(kColours[static_cast<std::size_t>(verdict)]) + std::string(text) + "\033[0m";
+}
+
+std::string MatchingText(const RankOutcome& rank) {
+  std::string text;
+  if (rank.num_calls > 0) {
+    std::uint64_t num_paired = 0;
+    std::string others;
+    for (const auto& [rule, count] : rank.num_calls_paired_by) {
+      num_paired += count;
+      if (rule != "name" && count > 0) others += fmt::format(", {} by {}", count, rule);
+    }
+    text = fmt::format("{} calls paired{}", num_paired, others);
+    if (rank.num_alone > 0) text += fmt::format(", {} alone", rank.num_alone);
+    text += fmt::format(" · {}/{} rows matched", rank.num_matched, rank.num_target);
+  } else {
+    text = fmt::format("{}/{} matched", rank.num_matched, rank.num_target);
+  }
+  std::string rules;
+  for (const auto& [rule, count] : rank.num_matched_by)
+    rules += fmt::format("{}{}", rules.empty() ? " by " : ", ", rule);
+  text += rules;
+  return text + fmt::format(" · {} · {} failing", rank.mode, rank.num_failed);
+}
+
+// "blocks.2.norm1 (LayerNorm)" of "Module.blocks.2.norm1.LayerNorm.forward.0".
+std::string ModuleText(std::string_view module) {
+  std::vector<std::string_view> parts;
+  for (std::size_t start = 0; start <= module.size();) {
+    const std::size_t dot = std::min(module.find('.', start), module.size());
+    parts.push_back(module.substr(start, dot - start));
+    start = dot + 1;
+  }
+  std::size_t end = parts.size();
+  while (end > 0 && parts[end - 1] != "forward" && parts[end - 1] != "backward") --end;
+  if (end < 3) return std::string(module);
+  std::string path;
+  for (std::size_t i = 1; i + 2 < end; ++i) (path += path.empty() ? "" : ".") += parts[i];
+  return fmt::format("{} ({})", path, parts[end - 2]);
+}
+
+// "train.py:42   x = f(x)" of "File train.py, line 42, in forward, \n x = f(x)".
+std::string SourceText(std::string_view line) {
+  constexpr std::string_view kFile = "File ", kLine = ", line ", kCode = "\n ";
+  const std::size_t number = line.find(kLine);
+  if (!line.starts_with(kFile) || number == std::string_view::npos) return std::string(line);
+  std::string text(line.substr(kFile.size(), number - kFile.size()));
+  if (text.size() > kWidth / 2) {  // the end of a path tells more than its beginning
+    const std::size_t cut = text.find('/', text.size() - kWidth / 2);
+    if (cut != std::string::npos) text.replace(0, cut, "…");
+  }
+  const std::string_view rest = line.substr(number + kLine.size());
+  (text += ':') += rest.substr(0, rest.find_first_not_of("0123456789"));
+  const std::size_t code = line.find(kCode);
+  if (code != std::string_view::npos) (text += "   ") += line.substr(code + kCode.size());
+  return text;
+}
+
+void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
+  const Culprit& found = *rank.culprit;
+  const std::string where = found.module.empty() ? "" : "   " + ModuleText(found.module);
+  const std::string label = Coloured("CULPRIT", RunVerdict::kDiverged, colour);
+  lines.AddCommand(label + "  " +
+                   Fit(fmt::format("{}{}, {}{}", found.call.empty() ? found.record : found.call, where, found.pass,
+                                   rank.rank.empty() ? "" : "   on " + rank.rank),
+                       kWidth - 9));
+  lines.Add(fmt::format("  record  {}", found.record));
+  if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
+    lines.Add("  " + SourceText(line));
+  lines.Add(fmt::format("  why     {}", found.why));
+  for (std::size_t i = 1; i < std::min(found.arguments.size(), kShownArguments + 1); ++i)
+    lines.Add("          " + ArgumentText(found.arguments[i], found.record));
+  std::size_t num_same = 0, num_inputs = 0;
+  double largest = 0;
+  const std::string_view same = rank.mode == "statistics" ? "identical by their statistics" : "identical";
+  std::vector<const Evidence*> outputs, inputs;
+  for (const Evidence& evidence : found.evidence) {
+    if (evidence.port == "output" || evidence.port == "parameters_grad") {
+      outputs.push_back(&evidence);
+      continue;
+    }
+    ++num_inputs;
+    num_same += evidence.error == 0;
+    largest = std::fmax(largest, evidence.error);
+    if (evidence.error > 0) inputs.push_back(&evidence);
+  }
+  if (num_inputs > 0) {
+    lines.Add(num_same == num_inputs
+                  ? fmt::format("  inputs  {} {}", num_inputs == 1 ? "1 of 1" : fmt::format("all {}", num_inputs), same)
+                  : fmt::format("  inputs  {} of {} identical, largest error {}", num_same, num_inputs,
+                                ErrorText(largest)));
+  }
+  const auto worse = [](const Evidence* a, const Evidence* b) { return a->error > b->error; };
+  std::stable_sort(outputs.begin(), outputs.end(), worse);
+  std::stable_sort(inputs.begin(), inputs.end(), worse);
+  const auto show = [&](const Evidence& evidence) {
+    const std::size_t record = evidence.name.starts_with(found.record) ? found.record.size() + 1 : 0;
+    lines.Add(fmt::format("  {:<7} error {:<10} max {} / {}",
+                          evidence.name.size() > record ? evidence.name.substr(record) : evidence.name,
+                          ErrorText(evidence.error), FourDigits(evidence.target), FourDigits(evidence.golden)));
+  };
+  if (found.reason == "input" && !inputs.empty()) show(*inputs[0]);
+  for (std::size_t i = 0; i < std::min(outputs.size(), kShownEvidence); ++i) show(*outputs[i]);
+  if (!found.worst.empty()) lines.Add("  worst   " + found.worst);
+}
+
+void AddBar(const RankOutcome& rank, Lines& lines) {
+  double largest = 0;
+  for (const auto& [part, error] : rank.errors_along)
+    if (std::isfinite(error)) largest = std::fmax(largest, error);
+  const bool any = std::any_of(rank.errors_along.begin(), rank.errors_along.end(),
+                               [](const auto& part) { return part.second > 0; });
+  if (!any || rank.errors_along.size() < 2) return;
+  const double top = std::log10(std::fmax(largest, kLowestBar * 1e3)), bottom = std::log10(kLowestBar);
+  const auto bar = [&](double error) {
+    if (std::isinf(error)) return kBars[std::size(kBars) - 1];
+    if (error <= kLowestBar) return kBars[0];
+    const double share = (std::log10(error) - bottom) / (top - bottom);
+    return kBars[static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * (std::size(kBars) - 1) + 0.5)];
+  };
+  std::string named = "error  ", plain = "error   ";
+  for (const auto& [part, error] : rank.errors_along) {
+    named += fmt::format(" {} {}", part, bar(error));
+    plain += bar(error);
+  }
+  const bool has_names = !rank.errors_along.front().first.empty();
+  if (has_names && Columns(named) <= kWidth) return lines.Add(named);
+  lines.Add(has_names ? fmt::format("{}   {} … {}", plain, rank.errors_along.front().first,
+                                    rank.errors_along.back().first)
+                      : plain + "   first call … last call");
+}
+
+void AddOutside(const RankOutcome& rank, Lines& lines) {
+  std::string counts;
+  for (const auto& [what, count] : rank.num_outside)
+    counts += fmt::format("{}{}", counts.empty() ? "" : ", ", Plural(count, what));
+  if (!counts.empty()) lines.Add("outside " + counts);
+  std::size_t num_shown = 0;
+  for (const Outside& found : rank.outside) {
+    const bool told = rank.culprit && found.name.starts_with(rank.culprit->record);
+    if (told || num_shown++ >= kShownOutside) continue;
+    std::string text = fmt::format("        {} {}", found.what, found.name);
+    if (found.error > 0) text += fmt::format("   error {}", ErrorText(found.error));
+    if (!found.target.empty() || !found.golden.empty())
+      text += fmt::format("   target {}   golden {}", found.target.empty() ? "none" : found.target,
+                          found.golden.empty() ? "none" : found.golden);
+    lines.Add(text);
+  }
+  if (!rank.renames.empty() && rank.num_alone > 0) {
+    std::string command = "        the same places under other names?";
+    for (std::size_t i = 0; i < std::min<std::size_t>(rank.renames.size(), 2); ++i)
+      command += fmt::format(" --rename {}={}", rank.renames[i].first, rank.renames[i].second);
+    lines.Add(command);
+  }
+}
+
+std::string StateText(const RankOutcome& rank) {
+  switch (rank.verdict) {
+    case RunVerdict::kIdentical:
+      return rank.mode == "statistics" ? "every recorded statistic is the same"
+                                       : "everything that was compared is the same";
+    case RunVerdict::kNoise:
+      return rank.worst_error == 0
+                 ? "what was compared is the same; see below for what has no partner"
+                 : fmt::format("the largest error is {} in {}: rounding explains it", ErrorText(rank.worst_error),
+                               rank.worst_record);
+    case RunVerdict::kDiverged:
+      if (rank.worst_record.empty()) return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
+      return fmt::format("no single call explains it; the largest error is {} in {}", ErrorText(rank.worst_error),
+                         rank.worst_record);
+    case RunVerdict::kUnknown:
+      break;
+  }
+  return "it cannot be told whether they agree";
+}
+
+void AddState(const RankOutcome& rank, Lines& lines) {
+  lines.Add(StateText(rank));
+  for (std::size_t i = 0; i < std::min(rank.doubts.size(), kShownDoubts); ++i) lines.Add("  " + rank.doubts[i]);
+}
+
+// Ranks that have the same to say are one line.
+void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
+  std::vector<std::pair<std::string, std::vector<const RankOutcome*>>> groups;
+  for (const RankOutcome* rank : ranks) {
+    std::string says;
+    if (!rank->victim_of.empty()) {
+      says = fmt::format("diverged after a collective brought it from {}", rank->victim_of);
+    } else if (rank->culprit) {
+      says = fmt::format("diverged at {}", rank->culprit->record);
+    } else {
+      says = std::string(Heading(rank->verdict));
+      std::transform(says.begin(), says.end(), says.begin(), [](unsigned char c) { return std::tolower(c); });
+    }
+    const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == says; });
+    if (found == groups.end()) {
+      groups.push_back({says, {rank}});
+    } else {
+      found->second.push_back(rank);
+    }
+  }
+  for (std::size_t i = 0; i < std::min(groups.size(), kShownGroups); ++i) {
+    const auto& [says, members] = groups[i];
+    std::string names;
+    for (std::size_t k = 0; k < std::min<std::size_t>(members.size(), 4); ++k)
+      names += fmt::format("{}{}", k == 0 ? "" : ", ", members[k]->rank);
+    lines.Add(fmt::format("{} ({}{}): {}", Plural(members.size(), "rank"), names, members.size() > 4 ? ", …" : "",
+                          says));
+  }
+  if (groups.size() > kShownGroups)
+    lines.Add(fmt::format("… and {} more; summary.json has all of them", Plural(groups.size() - kShownGroups, "kind")));
+}
+
+// The rank that is shown in full: the one whose culprit came first, else the worst.
+const RankOutcome& Shown(const CompareOutcome& outcome) {
+  const auto rating = [](const RankOutcome& rank) {
+    constexpr int kOfVerdict[] = {0, 1, 3, 2};
+    return kOfVerdict[static_cast<std::size_t>(rank.verdict)] * 4 + (rank.culprit ? 2 : 0) +
+           (rank.victim_of.empty() ? 1 : 0) + (rank.culprit && rank.victim_of.empty() ? 4 : 0);
+  };
+  return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(), [&](const auto& a, const auto& b) {
+    return rating(a) < rating(b);
+  });
+}
+
+void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {
+  if (rank.culprit) {
+    AddCulprit(rank, colour, lines);
+    for (std::size_t i = 0; i < std::min<std::size_t>(rank.doubts.size(), 2); ++i) lines.Add("note    " + rank.doubts[i]);
+  } else {
+    AddState(rank, lines);
+  }
+  AddBar(rank, lines);
+  AddOutside(rank, lines);
+}
+
+}  // namespace
+
+std::string ArgumentText(const Outside& argument, std::string_view record) {
+  std::string_view name = argument.name;
+  if (name.starts_with(record) && name.size() > record.size()) name.remove_prefix(record.size() + 1);
+  return fmt::format("argument {} differs   target {}   golden {}", name,
+                     argument.target.empty() ? "none" : argument.target,
+                     argument.golden.empty() ? "none" : argument.golden);
+}
+
+RunVerdict VerdictOf(const CompareOutcome& outcome) {
+  const auto any = [&](RunVerdict verdict) {
+    return std::any_of(outcome.ranks.begin(), outcome.ranks.end(),
+                       [&](const RankOutcome& rank) { return rank.verdict == verdict; });
+  };
+  if (any(RunVerdict::kDiverged)) return RunVerdict::kDiverged;
+  if (any(RunVerdict::kUnknown) || outcome.num_skipped_ranks > 0 || outcome.ranks.empty()) return RunVerdict::kUnknown;
+  return any(RunVerdict::kNoise) ? RunVerdict::kNoise : RunVerdict::kIdentical;
+}
+
+int StatusOf(const CompareOutcome& outcome, bool strict) {
+  if (outcome.verdict == RunVerdict::kDiverged || !outcome.first_differences.empty()) return 1;
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (strict && rank.num_failed + rank.num_only_target() + rank.num_only_golden > 0) return 1;
+  }
+  return outcome.verdict == RunVerdict::kUnknown ? 2 : 0;
+}
+
+std::string_view Heading(RunVerdict verdict) {
+  constexpr std::string_view kHeadings[] = {"IDENTICAL", "WITHIN NOISE", "DIVERGED", "CANNOT TELL"};
+  return kHeadings[static_cast<std::size_t>(verdict)];
+}
+
+std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double seconds) {
+  Lines lines;
+  const std::string_view heading = Heading(outcome.verdict);
+  if (outcome.ranks.empty()) {
+    lines.AddCommand(Coloured(heading, outcome.verdict, colour) + "  nothing was compared");
+    return lines.Text();
+  }
+  const RankOutcome& shown = Shown(outcome);
+  auto [target, golden] = ShortPaths(shown.target, shown.golden);
+  const std::string time = seconds < 0 ? "" : fmt::format("{:.1f} s", seconds);
+  std::string names;
+  if (!target.empty() && !golden.empty())
+    names = Fit(fmt::format("target {}  vs  golden {}", target, golden), kWidth - heading.size() - time.size() - 4);
+  lines.AddCommand(Coloured(heading, outcome.verdict, colour) + (names.empty() ? "" : "  ") +
+                   (time.empty() ? names
+                                 : fmt::format("{}{:>{}}", names, time,
+                                               kWidth - heading.size() - 2 - Columns(names))));
+  lines.Add(MatchingText(shown));
+  lines.Blank();
+  AddRank(shown, colour, lines);
+  std::vector<const RankOutcome*> others;
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (&rank != &shown) others.push_back(&rank);
+  }
+  if (!others.empty()) AddOtherRanks(others, lines);
+  if (outcome.num_skipped_ranks > 0)
+    lines.Add(fmt::format("{} could not be read; see the log above", Plural(outcome.num_skipped_ranks, "rank")));
+  for (const std::string& difference : outcome.first_differences)
+    lines.Add(fmt::format("first difference over all ranks: {}", difference));
+  for (std::size_t i = 0; i < outcome.next.size() && lines.room() > 0; ++i)
+    lines.AddCommand((i == 0 ? "NEXT    " : "        ") + outcome.next[i]);
+  return lines.Text();
+}
+
+std::string VerdictLines(const RankOutcome& rank) {
+  std::string text(Heading(rank.verdict));
+  if (rank.culprit) text += fmt::format("  {}: {}", Printable(rank.culprit->record), Printable(rank.culprit->why));
+  text += '\n';
+  for (const std::string& doubt : rank.doubts) text += "  " + doubt + '\n';
+  return text;
+}
+
+std::string RankScreen(const RankOutcome& rank) {
+  Lines lines;
+  lines.Add(std::string(Heading(rank.verdict)));
+  lines.Add(MatchingText(rank));
+  AddRank(rank, false, lines);
+  return lines.Text();
+}
+
+bool IsSame(const PairMeasures& measures) {
+  return measures.max_abs_diff == 0 && measures.num_special_mismatches() == 0;
+}
+
+void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
+  const double share = Rules::Verdict().Threshold("unmatched_share");
+  const std::uint64_t num_alone = outcome.num_only_target() + outcome.num_only_golden;
+  outcome.num_alone = 0;
+  const double all = static_cast<double>(outcome.num_target + outcome.num_golden);
+  if (outcome.num_measured + outcome.num_failed == 0) outcome.doubts.push_back("no tensor has a partner");
+  if (outcome.num_errors > 0)
+    outcome.doubts.push_back(Plural(outcome.num_errors, "tensor") + " could not be read or judged");
+  if (!rows.complete) outcome.doubts.push_back("a recording ends in the middle");
+  if (static_cast<double>(num_alone) > share * all)
+    outcome.doubts.push_back(fmt::format("{:.0f} % have no partner ({} only in target, {} only in golden)",
+                                         100.0 * static_cast<double>(num_alone) / all, outcome.num_only_target(),
+                                         outcome.num_only_golden));
+  outcome.verdict = outcome.num_failed > 0    ? RunVerdict::kDiverged
+                    : !outcome.doubts.empty() ? RunVerdict::kUnknown
+                    : num_alone == 0 && rows.num_same == outcome.num_measured ? RunVerdict::kIdentical
+                                                                              : RunVerdict::kNoise;
+}
+
+}  // namespace vernier

@@ -1,0 +1,41 @@
+// What a person reads of a comparison: the verdict, who is to blame, why, and what to do next. The same for
+// every family, for one rank and for a thousand; at most 24 lines of 100 columns.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "vernier/compare.h"
+#include "vernier/measure.h"
+
+namespace vernier {
+
+// The verdict of all ranks together, and the status of the command that goes with it.
+RunVerdict VerdictOf(const CompareOutcome& outcome);
+int StatusOf(const CompareOutcome& outcome, bool strict);
+
+std::string_view Heading(RunVerdict verdict);  // "IDENTICAL", …
+// `seconds` < 0: not told.
+std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double seconds);
+// In two or three lines, for families that show a table of their own.
+std::string VerdictLines(const RankOutcome& rank);
+// The same of one rank, for the front page of its table.
+std::string RankScreen(const RankOutcome& rank);
+// "argument eps differs   target 0.1   golden 1e-05", of a record's own.
+std::string ArgumentText(const Outside& argument, std::string_view record);
+// summary.json. `profile`: which rules the rows were judged by; empty: none to name.
+std::string SummaryJson(const CompareOutcome& outcome, std::string_view profile);
+
+// Of families that know rows, and not which call made which.
+struct RowVerdict {
+  std::uint64_t num_same = 0;  // pairs without any difference
+  bool complete = true;        // everything could be read
+};
+void JudgeRows(const RowVerdict& rows, RankOutcome& outcome);
+bool IsSame(const PairMeasures& measures);  // no element differs
+// Adds summary.json beside the results of a run, named after its stamp; "" writes none.
+Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp, std::string_view profile,
+                          CompareOutcome& outcome);
+
+}  // namespace vernier

@@ -1,0 +1,101 @@
+#include "judge/facts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace vernier {
+namespace {
+
+Value Tensor(double max, double min, double mean, double norm) {
+  Value value;
+  value.kind = Value::Kind::kTensor;
+  value.is_float = true;
+  value.dtype = "torch.float32";
+  value.shape = "[100]";
+  value.num_elements = 100;
+  value.max = max, value.min = min, value.mean = mean, value.norm = norm;
+  return value;
+}
+
+Facts ByStatistics(const Value& target, const Value& golden) {
+  return FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kStatistics);
+}
+
+TEST(FactsOf, StatisticsAreAsFarApartAsTheWorstOfThem) {
+  const Value golden = Tensor(2, -1, 0.1, 10);
+  EXPECT_EQ(ByStatistics(golden, golden).error, 0);
+  EXPECT_FLOAT_EQ(ByStatistics(Tensor(2.2, -1, 0.1, 10), golden).error, 0.1F);
+  EXPECT_FLOAT_EQ(ByStatistics(Tensor(2, -1, 0.1, 11), golden).error, 0.1F);
+  // A mean against the root mean square: 10 / sqrt(100) = 1.
+  EXPECT_FLOAT_EQ(ByStatistics(Tensor(2, -1, 0.3, 10), golden).error, 0.2F);
+}
+
+TEST(FactsOf, NanOnBothSidesAgrees) {
+  const Value nan = Tensor(NAN, NAN, NAN, NAN);
+  EXPECT_EQ(ByStatistics(nan, nan).error, 0);
+  const Facts facts = ByStatistics(nan, Tensor(1, 0, 0, 1));
+  EXPECT_TRUE(std::isinf(facts.error));
+  EXPECT_TRUE(facts.Has(Facts::kNewSpecial));
+}
+
+TEST(FactsOf, InfinityOnBothSidesAgrees) {
+  const Value mask = Tensor(0, -HUGE_VAL, -HUGE_VAL, HUGE_VAL);
+  EXPECT_EQ(ByStatistics(mask, mask).error, 0);
+}
+
+TEST(FactsOf, AnotherDtypeIsNoOtherShape) {
+  Value half = Tensor(1, 0, 0, 1);
+  half.dtype = "torch.bfloat16", half.is_half = true;
+  const Facts facts = ByStatistics(half, Tensor(1, 0, 0, 1));
+  EXPECT_TRUE(facts.Has(Facts::kMixed));
+  EXPECT_TRUE(facts.Has(Facts::kHalf));
+  EXPECT_FALSE(facts.Has(Facts::kOtherShape));
+}
+
+TEST(FactsOf, PlainArgumentsDifferByTheirTexts) {
+  Value a, b;
+  a.kind = b.kind = Value::Kind::kPlain;
+  a.text = "0.1", b.text = "1e-05";
+  EXPECT_TRUE(FactsOf(Role::kInput, a, &b, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
+  b.text = "0.1";
+  EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
+  a.text = "-3.4028234663852886e+38", b.text = "-1.7976931348623157e+308";  // the lowest of two dtypes
+  EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
+}
+
+TEST(FactsOf, ChecksumsTellThatSomethingDiffersAndStatisticsHowMuch) {
+  Value target = Tensor(2, -1, 0, 10), golden = target;
+  target.checksum = "a", golden.checksum = "b";
+  const Facts little = FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kChecksums);
+  EXPECT_GT(little.error, 0);
+  EXPECT_LT(little.error, 1e-30);
+  target.max = 3;
+  EXPECT_FLOAT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kChecksums).error, 0.5F);
+  target.checksum = "b";
+  EXPECT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kChecksums).error, 0);
+}
+
+TEST(FactsOf, TensorsAreMeasuredByTheNormOfTheirDifference) {
+  PairMeasures m;
+  m.sum_sq_diff = 4, m.sum_sq_golden = 100;
+  const Value value = Tensor(1, 0, 0, 10);
+  const Facts facts = FactsOf(Role::kOutput, value, &value, &m, Compared::kTensors);
+  EXPECT_FLOAT_EQ(facts.error, 0.2F);
+  EXPECT_FLOAT_EQ(facts.gap, 2);
+  EXPECT_FALSE(FactsOf(Role::kOutput, value, &value, nullptr, Compared::kTensors).Has(Facts::kMeasured));
+}
+
+TEST(FactsOf, AMaskMovesWhenItsValuesStandElsewhere) {
+  PairMeasures m;
+  m.sum_sq_diff = HUGE_VAL, m.sum_sq_golden = HUGE_VAL, m.max_abs_diff = 3.4e38;
+  const Value mask = Tensor(0, -3.4e38, -HUGE_VAL, HUGE_VAL);
+  EXPECT_TRUE(FactsOf(Role::kInput, mask, &mask, &m, Compared::kTensors).Has(Facts::kMaskMoved));
+  m.max_abs_diff = 1e-3;
+  const Facts same = FactsOf(Role::kInput, mask, &mask, &m, Compared::kTensors);
+  EXPECT_TRUE(same.Has(Facts::kHuge));
+  EXPECT_FALSE(same.Has(Facts::kMaskMoved));
+}
+
+}  // namespace
+}  // namespace vernier
