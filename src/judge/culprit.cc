@@ -54,6 +54,8 @@ struct Judged {
   bool excused = false;  // it differs, and that is nobody's fault
 };
 
+bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && facts.Has(Facts::kTensor); }
+
 class Search {
  public:
   Search(const Recordings& recordings, const CulpritRules& rules) : in_(recordings), rules_(rules) {
@@ -90,8 +92,17 @@ class Search {
     const Call& what = in_.target[call];
     const Facts* const written = what.is_writer && !all.empty() && all[0].role != Role::kOutput ? &all[0] : nullptr;
     const bool unset = what.is_unset || (written != nullptr && (!written->Has(Facts::kMeasured) || written->error > 0));
+    // Given the same, of the same shapes, it must give the same shape.
+    const bool same_question = HasPartner(call) && in_.alignment.how[call] != PairedBy::kFused &&
+                               std::any_of(all.begin(), all.end(), IsTensorInput) &&
+                               std::all_of(all.begin(), all.end(), [](const Facts& facts) {
+                                 return facts.role == Role::kOutput || (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
+                                                                        !facts.Has(Facts::kDiffers));
+                               });
     std::vector<Judged> kept;
     for (const Facts& facts : all) {
+      if (facts.role == Role::kOutput && facts.Has(Facts::kOtherShape) && same_question && !unset)
+        kept.push_back({facts.role, HUGE_VAL, HUGE_VAL, 0});
       if (!facts.Has(Facts::kMeasured) || &facts == written) continue;
       if (facts.role == Role::kOutput && unset) continue;
       const bool moved = facts.Has(Facts::kMaskMoved);

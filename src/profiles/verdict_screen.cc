@@ -416,7 +416,7 @@ void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
   const std::uint64_t num_alone = outcome.num_only_target() + outcome.num_only_golden;
   outcome.num_alone = 0;
   const double all = static_cast<double>(outcome.num_target + outcome.num_golden);
-  if (outcome.num_measured + outcome.num_failed == 0) outcome.doubts.push_back("no tensor has a partner");
+  if (outcome.num_matched == 0) outcome.doubts.push_back("no tensor has a partner");
   if (outcome.num_errors > 0)
     outcome.doubts.push_back(Plural(outcome.num_errors, "tensor") + " could not be read or judged");
   if (!rows.complete) outcome.doubts.push_back("a recording ends in the middle");
@@ -425,7 +425,7 @@ void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
                                          100.0 * static_cast<double>(num_alone) / all, outcome.num_only_target(),
                                          outcome.num_only_golden));
   outcome.verdict = outcome.num_failed > 0    ? RunVerdict::kDiverged
-                    : !outcome.doubts.empty() ? RunVerdict::kUnknown
+                    : !outcome.doubts.empty() || outcome.num_measured == 0 ? RunVerdict::kUnknown
                     : num_alone == 0 && rows.num_same == outcome.num_measured ? RunVerdict::kIdentical
                                                                               : RunVerdict::kNoise;
 }

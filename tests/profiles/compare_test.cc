@@ -125,7 +125,7 @@ TEST_F(CompareRecordingsTest, AFolderGetsAReportOfEachRankAndAFileOnlyOne) {
   ASSERT_TRUE(outcome) << outcome.error().Message();
   EXPECT_THAT(outcome->ranks, SizeIs(2));
   EXPECT_EQ(outcome->ranks[1].rank, "step3/rank1");
-  EXPECT_THAT(outcome->written, SizeIs(3)) << "two tables and the summary";
+  EXPECT_THAT(outcome->written, SizeIs(5)) << "two tables, two config.json to go on with, and the summary";
   EXPECT_TRUE(fs::exists(Path("out/step3")));
   request.outputs = {Path("one.csv")};
   EXPECT_FALSE(CompareRecordings(request));
@@ -197,9 +197,9 @@ TEST_F(CompareRecordingsTest, ResultsOfTheSameSecondAllStay) {
       stamps.push_back("compare_result" + name.substr(name.find('_', std::string("compare_result_").size())));
   }
   EXPECT_EQ(num_tensor_results, 12u);
-  ASSERT_THAT(summaries, SizeIs(12));
+  ASSERT_THAT(summaries, SizeIs(24)) << "of recordings and of tensors";
   for (std::string& stamp : stamps) stamp.resize(stamp.size() - std::string(".csv").size());
-  EXPECT_THAT(stamps, testing::UnorderedElementsAreArray(summaries)) << "a summary belongs to its result";
+  EXPECT_THAT(stamps, testing::IsSubsetOf(summaries)) << "a summary belongs to its result";
 }
 
 TEST_F(CompareRecordingsTest, LinksInACircleEnd) {

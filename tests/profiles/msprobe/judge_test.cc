@@ -216,7 +216,7 @@ TEST(MsprobeRules, RefuseWhatCannotBeMeant) {
             std::string::npos);
   EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": Infinity}})"), "");
   EXPECT_NE(
-      mistake(R"({"thresholds": {"agre": 1}})").find("unknown rule thresholds.agre; did you mean agree?"),
+      mistake(R"({"thresholds": {"cosine_dro": 1}})").find("unknown rule thresholds.cosine_dro; did you mean cosine_drop?"),
       std::string::npos);
   EXPECT_NE(mistake(R"({"threshold": 1})").find("unknown section threshold; did you mean thresholds?"),
             std::string::npos);
