@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from . import _native
 from ._msprobe import compare_recordings
 
-_VERDICTS = ("pass", "fail", "error")  # by the outcome's status
-
 
 class Comparison(Sequence):
     """The rows of a comparison, as dicts, and what they add up to."""
@@ -32,8 +30,20 @@ class Comparison(Sequence):
         return self._rows.row(position)
 
     @property
+    def verdict(self):
+        """``identical``, ``noise``, ``diverged`` or ``unknown``: of all ranks together."""
+        return self.outcome["verdict"]
+
+    @property
+    def culprit(self):
+        """The call that went wrong first, over all ranks: a dict with ``record``, ``why``, …; None when there is none."""
+        found = [rank for rank in self.outcome["ranks"] if rank["culprit"]]
+        found.sort(key=lambda rank: bool(rank["victim_of"]))
+        return found[0]["culprit"] if found else None
+
+    @property
     def ok(self):
-        """True when something was compared and nothing was found: what the command says with exit code 0."""
+        """True for ``identical`` and ``noise``: what the command says with exit code 0."""
         return self.outcome["status"] == 0
 
     @property
@@ -53,7 +63,7 @@ def _summary(outcome):
         return sum(rank[name] for rank in ranks)
 
     summary = {
-        "verdict": _VERDICTS[outcome["status"]],
+        "verdict": outcome["verdict"],
         "text": outcome["text"].rstrip("\n"),
         "num_target": total("num_target"),
         "num_golden": total("num_golden"),

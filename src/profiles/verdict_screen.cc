@@ -412,15 +412,14 @@ bool IsSame(const PairMeasures& measures) {
 }
 
 void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
-  const double share = Rules::Verdict().Threshold("unmatched_share");
+  const double share =
+      rows.unmatched_share < 0 ? Rules::Verdict().Threshold("unmatched_share") : rows.unmatched_share;
   const std::uint64_t num_alone = outcome.num_only_target() + outcome.num_only_golden;
-  outcome.num_alone = 0;
   const double all = static_cast<double>(outcome.num_target + outcome.num_golden);
   if (outcome.num_matched == 0) outcome.doubts.push_back("no tensor has a partner");
   if (outcome.num_errors > 0)
     outcome.doubts.push_back(Plural(outcome.num_errors, "tensor") + " could not be read or judged");
-  if (!rows.complete) outcome.doubts.push_back("a recording ends in the middle");
-  if (static_cast<double>(num_alone) > share * all)
+  if (outcome.num_matched > 0 && static_cast<double>(num_alone) > share * all)
     outcome.doubts.push_back(fmt::format("{:.0f} % have no partner ({} only in target, {} only in golden)",
                                          100.0 * static_cast<double>(num_alone) / all, outcome.num_only_target(),
                                          outcome.num_only_golden));

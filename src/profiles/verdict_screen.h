@@ -30,7 +30,7 @@ std::string SummaryJson(const CompareOutcome& outcome, std::string_view profile)
 // Of families that know rows, and not which call made which.
 struct RowVerdict {
   std::uint64_t num_same = 0;  // pairs without any difference
-  bool complete = true;        // everything could be read
+  double unmatched_share = -1;  // so many may have no partner; negative: as the rules say
 };
 void JudgeRows(const RowVerdict& rows, RankOutcome& outcome);
 bool IsSame(const PairMeasures& measures);  // no element differs

@@ -75,6 +75,6 @@ def test_the_next_command_names_both_processes(tmp_path):
         dump = data.parent / "dump.json"
         dump.write_text(dump.read_text().replace('"task"', f'"dump_data_dir": "{data}", "task"', 1))
     done = run("compare", tmp_path / "a", tmp_path / "b")
-    command = next((line for line in done.stdout.splitlines() if line.startswith("next: ")), done.stdout + done.stderr)
+    command = next((line for line in done.stdout.splitlines() if line.startswith("NEXT ")), done.stdout + done.stderr)
     assert "/a/step0/proc11/dump_tensor_data/" in command
     assert "/b/step0/proc22/dump_tensor_data/" in command

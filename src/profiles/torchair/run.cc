@@ -52,6 +52,9 @@ struct GraphTokens {
   }
 };
 
+// Graphs fuse operators: of an honest pair many have no partner.
+constexpr double kAloneInGraphs = 0.9;
+
 class TorchairRun {
  public:
   TorchairRun(const Settings& settings, const CompareHooks& hooks)
@@ -234,6 +237,7 @@ class TorchairRun {
     VN_ASSIGN_OR_RETURN(ResultReports reports,
                         CreateReports(job, options.mode, tokens.matching.pairs.size()));
     VN_ASSIGN_OR_RETURN(GraphCounts counts, ComparePairs(tokens.matching, options, hooks_, reports));
+    Count(job, rank, tokens, counts);
     const std::string summary = SummaryOf(job, options.mode, tokens, counts);
     reports.SetFrontPage(summary);
     VN_ASSIGN_OR_RETURN(const std::vector<KeptRow> shown, reports.Finish());
@@ -243,7 +247,6 @@ class TorchairRun {
       outcome_.written.push_back(path.string());
     }
     VN_RETURN_IF_ERROR(WriteUnmatched(job, tokens.matching));
-    Count(job, rank, tokens, counts);
     if (!hooks_.screen.quiet) outcome_.text += TableOf(options.mode, shown) + summary;
     outcome_.ranks.push_back(std::move(counts.outcome));
     return Done{};
@@ -313,7 +316,7 @@ class TorchairRun {
     outcome.num_target = outcome.num_matched + alone_target;
     outcome.num_golden = outcome.num_matched + outcome.num_only_golden;
     outcome.num_matched_by.emplace_back(golden_is_ge_ ? "operator name" : "FX node", outcome.num_matched);
-    JudgeRows({counts.num_same}, outcome);
+    JudgeRows({counts.num_same, kAloneInGraphs}, outcome);
   }
 
   static std::string SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,

@@ -119,6 +119,9 @@ std::string CountsText(const Counts& counts, const KeyPairing& pairing) {
                      count(RowStatus::kUnmatched));
 }
 
+// Other names of modules, and modules that only one side has, are usual here, and shown as rows.
+constexpr double kAloneInModels = 0.9;
+
 RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const KeyPairing& pairing,
                       const Counts& counts) {
   RankOutcome outcome;
@@ -139,7 +142,7 @@ RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const Ke
   outcome.num_failed = count(RowStatus::kFail) + count(RowStatus::kShape);
   outcome.num_errors = count(RowStatus::kError);
   outcome.num_measured = count(RowStatus::kGood) + count(RowStatus::kFail);
-  JudgeRows({counts.num_same}, outcome);
+  JudgeRows({counts.num_same, kAloneInModels}, outcome);
   if (!counts.first_failing.empty()) {
     Culprit& found = outcome.culprit.emplace();
     found.record = counts.first_failing;

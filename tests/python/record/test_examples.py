@@ -27,7 +27,7 @@ def test_the_planted_fault_is_found(tmp_path):
     assert _native.main(["compare", "-tp", sides[0], "-gp", sides[1], "-o", str(out), "-q"]) == 1
     (summary,) = out.glob("*_summary.json")
     (rank,) = json.loads(summary.read_text())["ranks"]
-    found = rank["first_divergence"]
+    found = rank["culprit"]
     assert found["record"] == "Functional.layer_norm.4.forward"
     assert found["module"] == "Module.blocks.2.norm1.LayerNorm.forward.0"
     assert [argument["npu"] for argument in found["different_arguments"]] == ["0.1"]
@@ -40,7 +40,7 @@ def test_the_demo_and_the_commands_it_recommends():
     if not (root / "build" / "vernier").exists() or not (root / ".venv").exists():
         pytest.skip("needs what make build leaves")
     demo = subprocess.run([root / "scripts" / "demo"], cwd=root, capture_output=True, text=True, check=True).stdout
-    assert "in         Module.blocks.2.norm1.LayerNorm.forward.0" in demo
+    assert "CULPRIT  layer_norm   blocks.2.norm1 (LayerNorm), forward" in demo
     commands = [line.strip() for line in demo.partition("To go on:")[2].splitlines() if line.strip()]
     assert len(commands) == 3
     for command in commands:
