@@ -25,6 +25,7 @@ constexpr const char* kExamples =
     "  vernier compare got.npy want.npy\n"
     "  vernier compare dump_npu/ dump_gpu/ -o result/\n"
     "  vernier compare run_npu/ run_gpu/ --match fuzzy -o report.xlsx\n"
+    "  vernier compare got.npy want.npy --worst 10\n"
     "  vernier compare new.safetensors old.pt --rename backbone.=encoder. --rtol 1e-3 --atol 1e-5\n"
     "  vernier compare xpu.h5 gpu.h5 result.csv\n"
     "  vernier compare a/ b/ -q --only failed -o - --format jsonl\n"
@@ -75,7 +76,7 @@ Result<std::pair<std::string, std::string>> PairOf(std::string_view option, cons
 }
 
 constexpr std::string_view kMatchModes[] = {"exact", "fuzzy", "position"};  // in the order of MatchMode
-constexpr double kMostThreads = 4096;
+constexpr double kMostThreads = 4096, kMostElements = 1e6;
 
 Result<Done> TakeMatch(const std::string& text, CompareRequest& request) {
   VN_ASSIGN_OR_RETURN(const std::size_t chosen, Choose("--match", text, kMatchModes));
@@ -109,6 +110,11 @@ Result<Done> TakeOnly(const std::string& text, CompareRequest& request) {
 Result<Done> TakeTop(const std::string& text, CompareRequest& request) {
   VN_ASSIGN_OR_RETURN(const double number, NumberOf("--top", text));
   request.top = static_cast<std::size_t>(std::min(number, 1e9));
+  return Done{};
+}
+Result<Done> TakeWorst(const std::string& text, CompareRequest& request) {
+  VN_ASSIGN_OR_RETURN(const double number, NumberOf("--worst", text));
+  request.worst = static_cast<std::size_t>(std::min(number, kMostElements));
   return Done{};
 }
 Result<Done> TakeThreads(const std::string& text, CompareRequest& request) {
@@ -159,6 +165,7 @@ constexpr CompareOption kOptions[] = {
     {{"", "--sort", kRequired, false, "order rows by this column, worst or alphabetically first; default: file order"}, "COLUMN", kReport, TakeText<&R::sort>},
     {{"", "--only", kRequired, false, "leave out the other rows: failed, error, unmatched, passed; may be repeated"}, "KIND", kReport, TakeOnly},
     {{"", "--top", kRequired, false, "rows on the screen, worst first; default: 20 for tensors, none for recordings"}, "N", kReport, TakeTop},
+    {{"", "--worst", kRequired, false, "look at the elements of the worst failing pair, or of the culprit's output: the K that differ most, and the axis that the error lies in"}, "K", kReport, TakeWorst},
     {{"", "--option", kRequired, false, "set an option that only one family has, see below; may be repeated"}, "NAME=VALUE", kRunning, TakeOption},
     {{"-j", "--threads", kRequired, false, "threads to use; default: one per core"}, "N", kRunning, TakeThreads},
 };

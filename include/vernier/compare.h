@@ -39,6 +39,7 @@ struct CompareRequest {
   std::vector<std::string> only;     // "failed", "error", "unmatched", "passed"; empty: all
   std::string sort;                  // a column; empty: in the order of the recording
   std::optional<std::size_t> top;    // rows on the screen; none: as many as the family shows
+  std::size_t worst = 0;             // elements of the worst failing pair to look at
   // What only one family knows, by the names in its table.
   std::map<std::string, std::string> options;
   // What only changes the speed.
@@ -67,6 +68,23 @@ struct Divergence {
   std::string target_file, golden_file;  // of the worst output; empty: none
 };
 
+// One pair whose elements were looked at, because CompareRequest::worst asked for it.
+struct DifferentElement {
+  std::vector<std::uint64_t> index;  // in the target's shape
+  std::string part;                  // "real" or "imag" of a complex number
+  double target = 0, golden = 0, abs_error = 0;
+  std::optional<std::uint64_t> ulp;
+};
+struct WorstPair {
+  std::string name, golden_name;  // of tensors; of recordings: the two files
+  std::string error;              // why there is nothing to see; empty: nothing is wrong
+  std::uint64_t num_elements = 0, num_different = 0;
+  std::vector<DifferentElement> worst_elements;
+  std::string concentrated_in;  // where most of the error lies, in a sentence; empty: nothing differs
+  std::optional<std::uint64_t> axis, first, last;  // the same as numbers, where it is a stretch of an axis
+  double share = 0;                                // of the squared error, or of the mismatches
+};
+
 struct Growth {
   std::string record;
   double input_error = 0, output_error = 0;
@@ -88,7 +106,8 @@ struct RankOutcome {
   std::optional<Divergence> first_divergence;
   double growth_factor = 0;  // by how much an error grows in one record to be counted here
   std::uint64_t num_growth = 0;
-  std::vector<Growth> growth;  // the first of them, in execution order
+  std::vector<Growth> growth;          // the first of them, in execution order
+  std::vector<WorstPair> worst_pairs;  // where elements were asked for
 
   std::uint64_t num_only_target() const { return num_target - num_matched; }
   double coverage() const {

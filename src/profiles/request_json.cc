@@ -1,6 +1,5 @@
 // Requests and outcomes as JSON. Each struct lists its members once, for writing and for reading.
-#include <algorithm>
-#include <limits>
+#include <charconv>
 
 #include "core/json_cursor.h"
 #include "core/json_writer.h"
@@ -20,7 +19,7 @@ void Members(Io& io, CompareRequest& r) {
   io("match", r.match), io("renames", r.renames), io("mapping", r.mapping);
   io("rtol", r.rtol), io("atol", r.atol), io("check_dtype", r.check_dtype), io("strict", r.strict);
   io("rules", r.rules), io("outputs", r.outputs), io("format", r.format);
-  io("only", r.only), io("sort", r.sort), io("top", r.top);
+  io("only", r.only), io("sort", r.sort), io("top", r.top), io("worst", r.worst);
   io("options", r.options), io("threads", r.num_threads);
 }
 template <class Io>
@@ -39,6 +38,18 @@ void Members(Io& io, Divergence& d) {
   io("target_file", d.target_file), io("golden_file", d.golden_file);
 }
 template <class Io>
+void Members(Io& io, DifferentElement& e) {
+  io("index", e.index), io("part", e.part), io("target", e.target), io("golden", e.golden);
+  io("abs_error", e.abs_error), io("ulp", e.ulp);
+}
+template <class Io>
+void Members(Io& io, WorstPair& p) {
+  io("name", p.name), io("golden_name", p.golden_name), io("error", p.error);
+  io("num_elements", p.num_elements), io("num_different", p.num_different);
+  io("worst_elements", p.worst_elements), io("concentrated_in", p.concentrated_in);
+  io("axis", p.axis), io("first", p.first), io("last", p.last), io("share", p.share);
+}
+template <class Io>
 void Members(Io& io, Growth& g) {
   io("record", g.record), io("input_error", g.input_error), io("output_error", g.output_error);
 }
@@ -50,7 +61,7 @@ void Members(Io& io, RankOutcome& r) {
   io("num_measured", r.num_measured), io("num_passed", r.num_passed), io("num_failed", r.num_failed);
   io("num_errors", r.num_errors), io("num_not_measured", r.num_not_measured), io("torn", r.torn);
   io("first_divergence", r.first_divergence), io("growth_factor", r.growth_factor),
-      io("num_growth", r.num_growth), io("growth", r.growth);
+      io("num_growth", r.num_growth), io("growth", r.growth), io("worst_pairs", r.worst_pairs);
 }
 template <class Io>
 void Members(Io& io, CompareOutcome& o) {
@@ -154,10 +165,11 @@ class JsonIn {
   void Take(double& value) { value = json_.TakeNumber(); }
   template <std::integral T>
   void Take(T& value) {
-    const double number = json_.TakeNumber();
-    constexpr double kLargest = std::min(0x1p53, static_cast<double>(std::numeric_limits<T>::max()));
-    if (!(number >= 0 && number <= kLargest)) return json_.Fail(JsonError::kOutOfRange);
-    value = static_cast<T>(number);
+    const std::string_view text = json_.TakeNumberText();
+    if (!json_.ok()) return;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem != std::errc() || end != text.data() + text.size() || text.starts_with('-'))
+      json_.Fail(JsonError::kOutOfRange);
   }
   void Take(MatchMode& value) {
     std::string word;
