@@ -29,11 +29,17 @@ class ExaminingCapture(Capture):
         self._num_found = 0
         self.reached_limit = None  # called when enough was found
         self.judge = self._judge_difference if config.bench_path else self._judge_finite
+        self._held = set()  # collectives whose result may still be on its way
         self._after_limit = None  # names that may still be noted: of the calls that were running then
 
     def begin_step(self):
         super().begin_step()
-        self._calls = {}
+        self._calls, self._held = {}, set()
+
+    def drain(self):
+        super().drain()
+        for name in list(self._held):  # nobody waited for them: there is no result to judge
+            self.quietly(self._write, name, self._take(name), False, "{}")
 
     def note_parent(self, name, parent):
         if self._after_limit is None or name in self._after_limit:
@@ -61,22 +67,40 @@ class ExaminingCapture(Capture):
         describe = self.recorder.describe
         descriptors = [describe(name, core.words(words, core.NO_STORE)) for words in _each(values.words)]
         call.parts.append((text, values.words, copies, descriptors))
-        if flags & core.FINISH:
-            self._settle(name, self._calls.pop(name))
+        if not flags & core.FINISH:
+            return
+        if name in self._held:
+            del call.parts[-2]  # what was there before somebody waited
+        elif flags & core.KEEP and name.startswith("Distributed."):
+            self._held.add(name)
+            return
+        self._settle(name, self._take(name))
+
+    def complete(self, name):
+        if name in self._held:
+            self._settle(name, self._take(name))
+
+    def _take(self, name):
+        self._held.discard(name)
+        return self._calls.pop(name)
 
     def _settle(self, name, call):
         keep, store, last, lines, enough = self.judge(name, call)
         for line in lines:
             log.warning(line)
         if keep:
-            number = -1 if call.stack is None else call.stack.number
-            for text, words, copies, _ in call.parts:
-                words = _of_copies(words, copies, core.STORE if store else core.NO_STORE)
-                self.recorder.put(name, text, core.words(words), number, core.REPLACE)
-            self.recorder.put(name, last, core.words([]), -1, core.FINISH)
+            self._write(name, call, store, last)
         if enough:
             self._after_limit = {name, *self._calls}
+            self._held.clear()
             self.reached_limit()
+
+    def _write(self, name, call, store, last):
+        number = -1 if call.stack is None else call.stack.number
+        for text, words, copies, _ in call.parts:
+            words = _of_copies(words, copies, core.STORE if store else core.NO_STORE)
+            self.recorder.put(name, text, core.words(words), number, core.REPLACE)
+        self.recorder.put(name, last, core.words([]), -1, core.FINISH)
 
     # -- judges: (keep, store, what stands last in the record, what to tell, whether that is enough)
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -183,6 +185,63 @@ def test_later_steps_are_not_recorded_after_the_stop(recording):
     assert sorted(os.listdir("r/dump")) == ["step0", "step1"]
     assert len(recording.dump(step=0, rank=3).names) == 4
     assert recording.dump(step=1, rank=3).names[-1] == "Functional.layer_norm.0.forward"
+
+
+RANKS = """
+import json, sys
+import torch
+import torch.distributed as dist
+from vernier import PrecisionDebugger
+
+rank, folder, factor = int(sys.argv[1]), sys.argv[3], float(sys.argv[4])
+section = {"summary_mode": "md5"}
+if len(sys.argv) > 5:
+    section["bench_path"] = sys.argv[5]
+with open(f"{folder}{rank}.json", "w") as file:
+    json.dump({"task": "tensor", "level": "L1", "dump_path": folder, "tensor": section}, file)
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+debugger = PrecisionDebugger(config_path=f"{folder}{rank}.json")
+x, big = torch.full((4,), rank + 1.0), torch.ones(4_000_000)
+debugger.start()
+y = torch.mul(x, factor if rank == 0 else 2.0)
+work = dist.all_reduce(big, async_op=True)  # its result is not there yet
+work.wait()
+dist.all_reduce(y)
+torch.add(y, 1.0)
+debugger.stop()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+def test_each_rank_is_compared_with_its_own_and_a_collective_does_not_take_the_blame(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE")}
+
+    def run(*arguments):
+        meeting = str(tmp_path / f"meeting_{arguments[0]}")
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", RANKS, str(rank), meeting, *arguments],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in (0, 1)
+        ]
+        found = [process.communicate(timeout=120)[0] for process in ranks]
+        assert [process.returncode for process in ranks] == [0, 0]
+        return found
+
+    run("bench", "2.0")
+    for out in run("same", "2.0", "bench"):
+        assert "different" not in out
+    culprit, victim = run("live", "3.0", "bench")
+    assert "[rank 0] [WARNING] same inputs, different output: Torch.mul.0.forward (argument input.1: 3.0" in culprit
+    assert "[rank 1] [WARNING] same inputs on this rank, different output: Distributed.all_reduce.1.forward" in victim
+    names = [json.loads((tmp_path / f"live/step0/rank{rank}/dump.json").read_text())["data"] for rank in (0, 1)]
+    assert list(names[0])[-1] == "Torch.mul.0.forward"
+    assert list(names[1])[-1] == "Distributed.all_reduce.1.forward"
 
 
 @pytest.mark.parametrize(
