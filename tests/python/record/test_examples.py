@@ -46,7 +46,7 @@ def test_the_demo_and_the_commands_it_recommends():
     (closer,) = [line.partition("next: ")[2] for line in demo.splitlines() if "--worst" in line and "demo/live" in line]
     looked = subprocess.run(f"build/{closer}", shell=True, cwd=root, capture_output=True, text=True)
     assert looked.returncode == 1
-    assert "worst elements of Functional.layer_norm.4.forward.output.0, float32 [4, 64, 128]" in looked.stdout
+    assert " of 32768 differ" in looked.stdout
     commands = [line.strip() for line in demo.partition("To go on:")[2].splitlines() if line.strip()]
     assert len(commands) == 3
     for command in commands:

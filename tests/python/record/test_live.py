@@ -187,6 +187,24 @@ def test_later_steps_are_not_recorded_after_the_stop(recording):
     assert recording.dump(step=1, rank=3).names[-1] == "Functional.layer_norm.0.forward"
 
 
+def test_a_later_step_without_a_reference_is_left_out_and_told(recording, capsys):
+    def run(num_steps, **config):
+        debugger = recording.debugger(**config)
+        for _ in range(num_steps):
+            debugger.start(rank_id=0)
+            chain(1e-5)
+            debugger.stop()
+            debugger.step()
+
+    run(1, section=MD5)
+    os.rename("r/dump", "r/bench")
+    run(2, task="tensor", section=dict(MD5, bench_path="r/bench"))
+    out = capsys.readouterr().out
+    assert "[ERROR] recording: bench_path: r/bench/step1/rank0/dump.json: no such file" in out
+    assert "step 1 is not recorded" in out
+    assert os.listdir("r/dump") == ["step0"]
+
+
 RANKS = """
 import json, sys
 import torch
