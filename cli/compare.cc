@@ -25,14 +25,13 @@ constexpr const char* kExamples =
     "  vernier compare got.npy want.npy\n"
     "  vernier compare dump_npu/ dump_gpu/ -o result/\n"
     "  vernier compare run_npu/ run_gpu/ --match fuzzy -o report.xlsx\n"
+    "  vernier compare got.npy want.npy --worst 10\n"
     "  vernier compare new.safetensors old.pt --rename backbone.=encoder. --rtol 1e-3 --atol 1e-5\n"
     "  vernier compare xpu.h5 gpu.h5 result.csv\n"
     "  vernier compare a/ b/ -q --only failed -o - --format jsonl\n"
     "  vernier compare -tp npu/dump.json -gp gpu/dump.json -o result\n"
     "                        as msprobe spells it; vernier help compare lists those options\n\n"
-    "Exit status: 0 every pair is close, 1 some are not, 2 could not tell (nothing to compare, or unreadable "
-    "tensors\n"
-    "and no difference found).\n";
+    "Exit status, by the verdict: 0 IDENTICAL or WITHIN NOISE, 1 DIVERGED, 2 CANNOT TELL or failed.\n";
 
 std::string Footer() {
   std::string text;
@@ -75,7 +74,7 @@ Result<std::pair<std::string, std::string>> PairOf(std::string_view option, cons
 }
 
 constexpr std::string_view kMatchModes[] = {"exact", "fuzzy", "position"};  // in the order of MatchMode
-constexpr double kMostThreads = 4096;
+constexpr double kMostThreads = 4096, kMostElements = 1e6;
 
 Result<Done> TakeMatch(const std::string& text, CompareRequest& request) {
   VN_ASSIGN_OR_RETURN(const std::size_t chosen, Choose("--match", text, kMatchModes));
@@ -109,6 +108,11 @@ Result<Done> TakeOnly(const std::string& text, CompareRequest& request) {
 Result<Done> TakeTop(const std::string& text, CompareRequest& request) {
   VN_ASSIGN_OR_RETURN(const double number, NumberOf("--top", text));
   request.top = static_cast<std::size_t>(std::min(number, 1e9));
+  return Done{};
+}
+Result<Done> TakeWorst(const std::string& text, CompareRequest& request) {
+  VN_ASSIGN_OR_RETURN(const double number, NumberOf("--worst", text));
+  request.worst = static_cast<std::size_t>(std::min(number, kMostElements));
   return Done{};
 }
 Result<Done> TakeThreads(const std::string& text, CompareRequest& request) {
@@ -150,7 +154,7 @@ constexpr CompareOption kOptions[] = {
     {{"", "--rtol", kRequired, false, "allowed |target - golden| is atol + rtol * |golden|; default by dtype, as torch.testing.assert_close"}, "X", kJudging, TakeRtol},
     {{"", "--atol", kRequired, false, "see --rtol"}, "X", kJudging, TakeAtol},
     {{"", "--check-dtype", kNone, false, "different dtypes fail"}, "", kJudging, TakeFlag<&R::check_dtype>},
-    {{"", "--strict", kNone, false, "tensors without a partner count as a difference"}, "", kJudging, TakeFlag<&R::strict>},
+    {{"", "--strict", kNone, false, "failing rows, and rows without a partner, make the status 1"}, "", kJudging, TakeFlag<&R::strict>},
     {{"", "--rules", kRequired, false, "thresholds and messages of your own for recordings (JSON)"}, "FILE", kJudging, TakeText<&R::rules>},
     {{"", "--max-err", kRequired, false, "--family xray: largest |target - golden| that is no Fail; default 0.01"}, "X", kJudging, TakeNamed<kMaxErr>},
     {{"", "--gt", kRequired, false, "--family xray: GtNum counts elements with |target - golden| above X; default 0"}, "X", kJudging, TakeNamed<kGt>},
@@ -159,6 +163,7 @@ constexpr CompareOption kOptions[] = {
     {{"", "--sort", kRequired, false, "order rows by this column, worst or alphabetically first; default: file order"}, "COLUMN", kReport, TakeText<&R::sort>},
     {{"", "--only", kRequired, false, "leave out the other rows: failed, error, unmatched, passed; may be repeated"}, "KIND", kReport, TakeOnly},
     {{"", "--top", kRequired, false, "rows on the screen, worst first; default: 20 for tensors, none for recordings"}, "N", kReport, TakeTop},
+    {{"", "--worst", kRequired, false, "look at the elements of the worst failing pair, or of the culprit's output: the K that differ most, and the axis that the error lies in"}, "K", kReport, TakeWorst},
     {{"", "--option", kRequired, false, "set an option that only one family has, see below; may be repeated"}, "NAME=VALUE", kRunning, TakeOption},
     {{"-j", "--threads", kRequired, false, "threads to use; default: one per core"}, "N", kRunning, TakeThreads},
 };

@@ -44,7 +44,13 @@ PUBLIC = {
 # The numbers of the recorder's flags stand in c_api.h alone.
 ALSO = {("record", "vernier/c_api.h")}
 # What a family needs of the request and the outcome that are the same for all; and what all families share.
-SHARED_BY_FAMILIES = {"vernier/compare.h", "profiles/family_options.h", "profiles/output_files.h", "profiles/verdict_screen.h"}
+SHARED_BY_FAMILIES = {
+    "vernier/compare.h",
+    "profiles/family_options.h",
+    "profiles/output_files.h",
+    "profiles/verdict_screen.h",
+    "profiles/worst_pairs.h",
+}
 PYTHON = {"front"}
 
 

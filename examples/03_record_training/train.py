@@ -1,12 +1,15 @@
 """Trains a small transformer for a few steps and records one of them.
 
-    python train.py FOLDER [--fault]
+    python train.py FOLDER [--fault] [--live REFERENCE]
 
---fault gives one LayerNorm a wrong epsilon: the kind of mistake that a port makes and a loss curve hides.
+--fault gives one LayerNorm a wrong epsilon: the kind of mistake that a port makes and a loss curve hides. --live
+compares every call with an earlier recording while the model runs, and stops recording where a difference begins.
 """
 
 import argparse
+import json
 import math
+import os
 
 import torch
 import torch.nn.functional as F
@@ -63,10 +66,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="where the recording goes")
     parser.add_argument("--fault", action="store_true", help="plant a wrong epsilon in blocks.2.norm1")
+    parser.add_argument("--live", metavar="REFERENCE", help="the folder of an earlier recording to compare with")
     arguments = parser.parse_args()
 
+    os.makedirs(arguments.folder, exist_ok=True)
+    config_path = os.path.join(arguments.folder, "config.json")
+    section = {"summary_mode": "md5"}  # checksums beside the tensors, for --live
+    if arguments.live:
+        section["bench_path"] = arguments.live
+    with open(config_path, "w", encoding="utf-8") as file:
+        json.dump({"task": "tensor", "level": "mix", "step": [1], "tensor": section}, file)
+
     seed_all(1234)
-    debugger = PrecisionDebugger(task="tensor", level="mix", dump_path=arguments.folder, step=[1])
+    debugger = PrecisionDebugger(config_path=config_path, dump_path=arguments.folder)
     model = Transformer()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(2):

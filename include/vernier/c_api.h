@@ -209,9 +209,9 @@ enum {
 };
 
 /* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
- * "statistics" | "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all
- * optional. threads 0: one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5
- * % of the disk, whichever is less. An unknown key is an error.
+ * "statistics" | "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false,
+ * "diff_nums": 1}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most.
+ * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
@@ -219,6 +219,23 @@ VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
  * documents; the members of "header" open the document as they are, then come dump_data_dir and data. The
  * same folder again, before VnRecorderEnd, goes on with it; another one ends the one before. */
 VN_API VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json);
+enum {
+  VN_CALL_STORE = 1, /* its tensors are worth storing */
+  VN_CALL_STOP = 2   /* diff_nums calls were found: record nothing more */
+};
+/* The step that begins next is compared with an earlier recording of it: the folder with its dump.json, whose
+ * tensors have CRC-32s. A folder proc4711 stands for the only one beside it that is called so. Before
+ * VnRecorderBegin. */
+VN_API VnStatus VnRecorderCompareWith(VnRecorder* recorder, const char* folder);
+/* Compares one call that is complete. `parts` is JSON: a list of what would be put for it, each a list of
+ * `text` as VnRecorderPut takes it and the descriptors of its tensors as texts. `found_before`: `num_found`
+ * at the moment the call began, so that a call is told from one around it. `says` are lines for a person, and
+ * what to do next; empty for most calls; valid until this thread's next call. */
+VN_API VnStatus VnRecorderCompareCall(VnRecorder* recorder, const char* name, size_t name_bytes,
+                                      const char* parts, size_t parts_bytes, uint64_t found_before,
+                                      uint32_t* what, uint64_t* num_found, const char** says);
+/* What the calls of this step came to, as a line for a person. `is_problem`: nothing could be compared. */
+VN_API VnStatus VnRecorderCompared(VnRecorder* recorder, uint32_t* is_problem, const char** says);
 /* Adds to the entry `name` (UTF-8, not escaped), which is made at its first Put. `text` is compact JSON, in
  * which numbers and strings are kept as they are written: {"field": value, ...}. Each byte 0x01 in it stands
  * for the next tensor of `words`; an object that follows that byte at once describes it differently:

@@ -39,6 +39,7 @@ struct CompareRequest {
   std::vector<std::string> only;     // "failed", "error", "unmatched", "passed"; empty: all
   std::string sort;                  // a column; empty: in the order of the recording
   std::optional<std::size_t> top;    // rows on the screen; none: as many as the family shows
+  std::size_t worst = 0;             // elements of the worst failing pair to look at
   // What only one family knows, by the names in its table.
   std::map<std::string, std::string> options;
   // What only changes the speed.
@@ -57,7 +58,13 @@ struct Outside {
   std::string what;  // "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"
   std::string name;
   std::string target, golden;  // what stands there, where it can be said in a few words
+  std::string where;           // of a call that one side alone makes: "before …"
   double error = 0;            // of a tensor
+};
+
+// Two calls that stand against each other under different names.
+struct CallPair {
+  std::string target, golden, how;  // "place", "order", "fused"
 };
 
 // The call that went wrong first.
@@ -76,6 +83,23 @@ struct Culprit {
   std::vector<std::string> around;       // the calls around it and itself: what to record again
   std::string worst;                     // of its worst tensor: where, and what stands there
   std::string target_file, golden_file;  // of its worst tensor; empty: none
+};
+
+// One pair whose elements were looked at, because CompareRequest::worst asked for it.
+struct DifferentElement {
+  std::vector<std::uint64_t> index;  // in the target's shape
+  std::string part;                  // "real" or "imag" of a complex number
+  double target = 0, golden = 0, abs_error = 0;
+  std::optional<std::uint64_t> ulp;
+};
+struct WorstPair {
+  std::string name, golden_name;  // of tensors; of recordings: the two files
+  std::string error;              // why there is nothing to see; empty: nothing is wrong
+  std::uint64_t num_elements = 0, num_different = 0;
+  std::vector<DifferentElement> worst_elements;
+  std::string concentrated_in;  // where most of the error lies, in a sentence; empty: nothing differs
+  std::optional<std::uint64_t> axis, first, last;  // the same as numbers, where it is a stretch of an axis
+  double share = 0;                                // of the squared error, or of the mismatches
 };
 
 // What was found in one rank; recordings without ranks have one, without a name.
@@ -101,10 +125,12 @@ struct RankOutcome {
   // The verdict's own pairing of calls, which may be another than that of the rows.
   std::uint64_t num_calls = 0, num_alone = 0;  // of both sides; without a partner
   std::vector<std::pair<std::string, std::uint64_t>> num_calls_paired_by;  // rule -> calls of the target
+  std::vector<CallPair> pairs;                               // those that are not paired by name; the first 1000
   std::vector<std::pair<std::string, std::string>> renames;  // module paths that seem to be the same
   std::vector<std::pair<std::string, std::uint64_t>> num_outside;  // what -> how many
   std::vector<Outside> outside;                                    // the first of each
   std::vector<std::pair<std::string, double>> errors_along;        // part of the model -> largest error
+  std::vector<WorstPair> worst_pairs;  // where elements were asked for
 
   std::uint64_t num_only_target() const { return num_target - num_matched; }
   double coverage() const {

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -219,14 +221,38 @@ Result<PairMeasures> MeasurePair(const TensorView& target, const TensorView& gol
 Result<TensorStats> MeasureTensor(const TensorView& tensor, const StatsOptions& options);
 std::uint32_t Crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);  // zlib's
 
-// The elements that differ most, worst first: NaN and infinities on one side only before everything else,
-// then by |t - g|, then by index. Equal elements are not among them. Complex numbers fail.
+// Single elements of a pair, in one pass: those that differ most, and where along the axes the error lies.
+// Worst first: NaN and infinities on one side only before everything else, then by |t - g|, then by index.
+// Equal elements are not among them, and neither are two NaNs. The parts of a complex number count as two.
 struct RankedElement {
-  std::uint64_t index = 0;
+  std::uint64_t index = 0;  // in C order
+  bool is_imaginary = false;
   double target = 0, golden = 0;
+  double abs_diff = 0;               // exact for 64-bit integers too; NaN or infinite where specials disagree
+  std::optional<std::uint64_t> ulp;  // of the coarser of two float types; none where a side is not finite
+  std::string target_text, golden_text;  // of 64-bit integers: all their digits
 };
-Result<std::vector<RankedElement>> LargestDifferences(const TensorView& target, const TensorView& golden,
-                                                      std::size_t count);
+struct Concentration {
+  enum class Kind { kOneElement, kRange, kSpread } kind = Kind::kSpread;
+  std::size_t axis = 0;               // of kRange, in the target's shape
+  std::uint64_t first = 0, last = 0;  // of kRange: positions along the axis, both included
+  double share = 0;                   // of the whole that lies there
+  bool of_specials = false;  // the whole is the number of special values that disagree, not squared error
+};
+struct ElementDifferences {
+  std::uint64_t num_numbers = 0, num_different = 0;
+  std::vector<RankedElement> worst;
+  std::optional<Concentration> concentration;  // none: nothing differs
+};
+struct ElementOptions {
+  std::size_t num_worst = 10;
+  int num_threads = 0;  // 0: one per core
+  std::stop_token stop;
+  std::function<void(std::uint64_t bytes_done)> on_progress;  // one at a time
+};
+// Fails as MeasurePair does, and with kCancelled when it was stopped.
+Result<ElementDifferences> CompareElements(const TensorView& target, const TensorView& golden,
+                                           const ElementOptions& options);
 // The elements [first, first + count) as numbers, for whoever writes them down in another type. REQUIRES:
 // they are not complex.
 void ReadNumbers(const TensorView& tensor, std::uint64_t first, std::size_t count, float* out);

@@ -38,6 +38,7 @@ struct RecorderOptions {
   bool dedup = true;                 // write equal tensors of a folder once
   bool full_statistics = false;      // measure what is stored as measure.h does, instead of as torch would
   bool identity = false;             // write identity.jsonl: which tensors are the same memory
+  std::int64_t diff_nums = 1;        // with a reference: stop after so many calls that differ; -1: never
   std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
   // What only changes the speed.
   int num_threads = 0;  // that measure large tensors; 0: OpenMP's, or one per core
@@ -58,6 +59,17 @@ struct RecordFolder {
   std::string header;  // compact JSON: the members that open the document
   std::optional<std::string> dump_data_dir;
   bool stack = true, construct = true;  // write stack.json, construct.json
+};
+
+// What a call is beside the same call of a reference.
+struct LiveVerdict {
+  bool store = false, stop = false;
+  std::uint64_t num_found = 0;  // calls in which a difference began, in all steps
+  std::string says;             // lines to be shown; empty: nothing
+};
+struct LiveSummary {
+  bool is_problem = false;
+  std::string says;
 };
 
 struct RecordTotals {
@@ -114,6 +126,9 @@ class Recorder {
   ~Recorder();  // as End(), but for a process that was forked off
 
   Result<Done> Begin(RecordFolder where);
+  Result<Done> CompareWith(std::filesystem::path folder);
+  Result<LiveVerdict> CompareCall(std::string_view name, std::string_view parts, std::uint64_t found_before);
+  Result<LiveSummary> Compared();
   Result<Done> Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,
                    std::int64_t stack, std::uint32_t flags, std::uint32_t& seen);
   Result<Done> Construct(std::string_view name, std::optional<std::string_view> parent,

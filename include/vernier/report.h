@@ -130,6 +130,9 @@ struct TableOptions {
 std::string RenderTable(std::span<const TableColumn> columns, const RowBlock& rows,
                         const TableOptions& options);
 
+// At most `width` columns of a text that is valid UTF-8: what is too much is left out of its middle.
+std::string CutMiddle(const std::string& text, std::size_t width);
+
 // A table in a frame of + - and |, of the width its cells need: for files as well as for the screen.
 struct FrameColumn {
   std::string_view heading;

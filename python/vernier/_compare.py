@@ -108,6 +108,7 @@ def compare_paths(
     format=None,
     only=None,
     sort=None,
+    worst=0,
     threads=0,
     on_log=None,
     on_progress=None,
@@ -116,7 +117,8 @@ def compare_paths(
     """Compares two recordings, tensor files, checkpoints or folders, as ``vernier compare`` does.
 
     The arguments are the command's options. ``rename`` maps text in target names to what it becomes before they are
-    matched; ``output`` is a file, a folder, or a list of files. ``on_log(level, line)`` and ``on_progress(items_done,
+    matched; ``output`` is a file, a folder, or a list of files; with ``worst=10`` the outcome's ranks have
+    ``worst_pairs``, with the ten worst elements of each. ``on_log(level, line)`` and ``on_progress(items_done,
     num_items, bytes_done, num_bytes)`` are called on the way. Further ``options`` are those of the family, see
     ``vernier compare --help``.
     """
@@ -138,6 +140,7 @@ def compare_paths(
         "only": [only] if isinstance(only, str) else list(only or ()),
         "sort": sort or "",
         "top": 0,
+        "worst": worst,
         "options": {name: _native.option_text(value) for name, value in options.items()},
         "threads": threads,
     }

@@ -56,6 +56,7 @@ constexpr Key<RecorderOptions> kOptionKeys[] = {
     {"writers",        [](JsonCursor& json, RecorderOptions& o) { o.num_writers = static_cast<int>(TakeInteger(json, 0, 1024)); }},
     {"staging_bytes",  [](JsonCursor& json, RecorderOptions& o) { o.staging_bytes = static_cast<std::uint64_t>(TakeInteger(json, 1, kMostBytes)); }},
     {"min_free_bytes", [](JsonCursor& json, RecorderOptions& o) { o.min_free_bytes = TakeInteger(json, -1, kMostBytes); }},
+    {"diff_nums",      [](JsonCursor& json, RecorderOptions& o) { o.diff_nums = TakeInteger(json, -1, kMostBytes); }},
     {"dedup",          [](JsonCursor& json, RecorderOptions& o) { o.dedup = json.TakeBool(); }},
     {"identity",       [](JsonCursor& json, RecorderOptions& o) { o.identity = json.TakeBool(); }},
     {"summary",        [](JsonCursor& json, RecorderOptions& o) { o.summary = static_cast<SummaryMode>(TakeChoice(json, kSummaries)); }},
@@ -145,6 +146,43 @@ VnStatus VnRecorderBegin(VnRecorder* recorder, const char* begin_json) {
       return BadArgument("begin.file", "\"" + folder.file + "\" is not a file name");
     }
     return r.Begin(folder);
+  });
+}
+
+VnStatus VnRecorderCompareWith(VnRecorder* recorder, const char* folder) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (folder == nullptr) return BadArgument("folder", "is NULL");
+    return r.CompareWith(folder);
+  });
+}
+
+VnStatus VnRecorderCompareCall(VnRecorder* recorder, const char* name, size_t name_bytes, const char* parts,
+                               size_t parts_bytes, uint64_t found_before, uint32_t* what, uint64_t* num_found,
+                               const char** says) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (what == nullptr || num_found == nullptr || says == nullptr) return BadArgument("what", "is NULL");
+    VN_ASSIGN_OR_RETURN(LiveVerdict verdict,
+                        r.CompareCall(Text(name, name_bytes), Text(parts, parts_bytes), found_before));
+    *what = 0;
+    if (verdict.store) *what |= VN_CALL_STORE;
+    if (verdict.stop) *what |= VN_CALL_STOP;
+    *num_found = verdict.num_found;
+    thread_local std::string kept;
+    kept = std::move(verdict.says);
+    *says = kept.c_str();
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderCompared(VnRecorder* recorder, uint32_t* is_problem, const char** says) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (is_problem == nullptr || says == nullptr) return BadArgument("says", "is NULL");
+    VN_ASSIGN_OR_RETURN(LiveSummary summary, r.Compared());
+    *is_problem = summary.is_problem ? 1 : 0;
+    thread_local std::string kept;
+    kept = std::move(summary.says);
+    *says = kept.c_str();
+    return Done{};
   });
 }
 

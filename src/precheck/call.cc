@@ -185,8 +185,11 @@ Result<Done> CheckedCall::Explain(std::string_view row_name, const PairOfTensors
                         Class(pair.bench.dtype) != DtypeClass::kComplex &&
                         Class(pair.device.dtype) != DtypeClass::kComplex;
   if (!can_rank) return Done{};
-  VN_ASSIGN_OR_RETURN(const std::vector<RankedElement> worst,
-                      LargestDifferences(pair.device, pair.bench, kNumWorstShown));
+  ElementOptions looked;
+  looked.num_worst = kNumWorstShown;
+  looked.num_threads = settings_.num_threads;
+  VN_ASSIGN_OR_RETURN(const ElementDifferences differences, CompareElements(pair.device, pair.bench, looked));
+  const std::vector<RankedElement>& worst = differences.worst;
   const PrecheckOptions options =
       OptionsOf(*settings_.rules, settings_.thresholds, Standard::kUlp, pair.device_dtype, pair.bench.dtype);
   const bool has_ulp = HasStandards(pair.device_dtype);

@@ -33,14 +33,21 @@ struct FamilyRow {
   Result<CompareOutcome> (*compare)(const CompareRequest& request, const CompareHooks& hooks);
   Result<std::vector<CompareRequest>> (*split)(const CompareRequest& request);
   bool told_by_target = false;  // whatever the golden is, it is compared with
+  // How it comes to single elements; null: it does not.
+  Result<Done> (*look_closer)(const CompareRequest& request, const CompareHooks& hooks,
+                              CompareOutcome& outcome) = nullptr;
 };
+
+Result<Done> LookedAlready(const CompareRequest&, const CompareHooks&, CompareOutcome&) { return Done{}; }
 
 // The first that recognises a path has it; what can be opened as tensors at all comes last.
 constexpr FamilyRow kFamilies[] = {
     {{"msprobe", "a recording (dump.json)", msprobe::ColumnsHelp, msprobe::Options, msprobe::List, msprobe::HuntNan},
      msprobe::Recognises,
      msprobe::Compare,
-     msprobe::SplitByRank},
+     msprobe::SplitByRank,
+     /*told_by_target=*/false,
+     msprobe::LookCloser},
     {{"xray", "an HDF5 recording of module calls", xray::ColumnsHelp, xray::Options, nullptr, nullptr},
      [](const std::string&) { return false; },  // two such files are tensors, unless the family is asked for
      xray::Compare,
@@ -54,7 +61,9 @@ constexpr FamilyRow kFamilies[] = {
       [] { return std::span<const FamilyOption>(); }, nullptr, nullptr},
      native::Recognises,
      native::Compare,
-     Whole},
+     Whole,
+     /*told_by_target=*/false,
+     LookedAlready},
 };
 
 const FamilyRow* Recognised(const std::string& path) {
@@ -110,7 +119,12 @@ const Family* FamilyOf(const std::string& path) {
 
 Result<CompareOutcome> CompareRecordings(const CompareRequest& request, const CompareHooks& hooks) {
   VN_ASSIGN_OR_RETURN(const FamilyRow* row, RowFor(request));
+  if (request.worst > 0 && row->look_closer == nullptr) {
+    return Error{ErrorCode::kBadArgument, "--worst",
+                 fmt::format("not for {}; compare two of its tensors", row->family.says)};
+  }
   VN_ASSIGN_OR_RETURN(CompareOutcome outcome, row->compare(request, hooks));
+  if (request.worst > 0) VN_RETURN_IF_ERROR(row->look_closer(request, hooks, outcome));
   outcome.family = row->family.name;
   return outcome;
 }

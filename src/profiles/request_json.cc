@@ -1,6 +1,5 @@
 // Requests and outcomes as JSON. Each struct lists its members once, for writing and for reading.
-#include <algorithm>
-#include <limits>
+#include <charconv>
 
 #include "core/json_cursor.h"
 #include "core/json_writer.h"
@@ -20,7 +19,7 @@ void Members(Io& io, CompareRequest& r) {
   io("match", r.match), io("renames", r.renames), io("mapping", r.mapping);
   io("rtol", r.rtol), io("atol", r.atol), io("check_dtype", r.check_dtype), io("strict", r.strict);
   io("rules", r.rules), io("outputs", r.outputs), io("format", r.format);
-  io("only", r.only), io("sort", r.sort), io("top", r.top);
+  io("only", r.only), io("sort", r.sort), io("top", r.top), io("worst", r.worst);
   io("options", r.options), io("threads", r.num_threads);
 }
 template <class Io>
@@ -30,7 +29,12 @@ void Members(Io& io, Evidence& e) {
 }
 template <class Io>
 void Members(Io& io, Outside& o) {
-  io("what", o.what), io("name", o.name), io("target", o.target), io("golden", o.golden), io("error", o.error);
+  io("what", o.what), io("name", o.name), io("target", o.target), io("golden", o.golden);
+  io("where", o.where), io("error", o.error);
+}
+template <class Io>
+void Members(Io& io, CallPair& p) {
+  io("target", p.target), io("golden", p.golden), io("how", p.how);
 }
 template <class Io>
 void Members(Io& io, Culprit& c) {
@@ -39,6 +43,18 @@ void Members(Io& io, Culprit& c) {
   io("given", c.given), io("made", c.made), io("usual", c.usual);
   io("arguments", c.arguments), io("evidence", c.evidence);
   io("around", c.around), io("worst", c.worst), io("target_file", c.target_file), io("golden_file", c.golden_file);
+}
+template <class Io>
+void Members(Io& io, DifferentElement& e) {
+  io("index", e.index), io("part", e.part), io("target", e.target), io("golden", e.golden);
+  io("abs_error", e.abs_error), io("ulp", e.ulp);
+}
+template <class Io>
+void Members(Io& io, WorstPair& p) {
+  io("name", p.name), io("golden_name", p.golden_name), io("error", p.error);
+  io("num_elements", p.num_elements), io("num_different", p.num_different);
+  io("worst_elements", p.worst_elements), io("concentrated_in", p.concentrated_in);
+  io("axis", p.axis), io("first", p.first), io("last", p.last), io("share", p.share);
 }
 template <class Io>
 void Members(Io& io, RankOutcome& r) {
@@ -50,8 +66,9 @@ void Members(Io& io, RankOutcome& r) {
   io("verdict", r.verdict), io("doubts", r.doubts), io("culprit", r.culprit), io("victim_of", r.victim_of);
   io("worst_error", r.worst_error), io("worst_record", r.worst_record);
   io("num_calls", r.num_calls), io("num_alone", r.num_alone);
-  io("num_calls_paired_by", r.num_calls_paired_by), io("renames", r.renames);
-  io("num_outside", r.num_outside), io("outside", r.outside), io("errors_along", r.errors_along);
+  io("num_calls_paired_by", r.num_calls_paired_by), io("pairs", r.pairs), io("renames", r.renames);
+  io("num_outside", r.num_outside), io("outside", r.outside), io("errors_along", r.errors_along),
+      io("worst_pairs", r.worst_pairs);
 }
 template <class Io>
 void Members(Io& io, CompareOutcome& o) {
@@ -156,10 +173,11 @@ class JsonIn {
   void Take(double& value) { value = json_.TakeNumber(); }
   template <std::integral T>
   void Take(T& value) {
-    const double number = json_.TakeNumber();
-    constexpr double kLargest = std::min(0x1p53, static_cast<double>(std::numeric_limits<T>::max()));
-    if (!(number >= 0 && number <= kLargest)) return json_.Fail(JsonError::kOutOfRange);
-    value = static_cast<T>(number);
+    const std::string_view text = json_.TakeNumberText();
+    if (!json_.ok()) return;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem != std::errc() || end != text.data() + text.size() || text.starts_with('-'))
+      json_.Fail(JsonError::kOutOfRange);
   }
   void Take(MatchMode& value) { TakeChoice("match", kMatchModes, value); }
   void Take(RunVerdict& value) { TakeChoice("verdict", RunVerdictNames(), value); }

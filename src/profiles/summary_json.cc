@@ -38,8 +38,9 @@ constexpr auto kQuoted = [](const std::string& text) { return Quoted(text); };
 std::string JsonOf(const RankOutcome& rank);
 
 std::string JsonOf(const Outside& outside) {
-  return fmt::format(R"({{"what": {}, "name": {}, "npu": {}, "bench": {}, "error": {}}})", Quoted(outside.what),
-                     Quoted(outside.name), Quoted(outside.target), Quoted(outside.golden), Number(outside.error));
+  return fmt::format(R"({{"what": {}, "name": {}, "npu": {}, "bench": {}, "where": {}, "error": {}}})",
+                     Quoted(outside.what), Quoted(outside.name), Quoted(outside.target), Quoted(outside.golden),
+                     Quoted(outside.where), Number(outside.error));
 }
 
 std::string JsonOf(const Evidence& evidence) {
@@ -80,7 +81,7 @@ std::string JsonOf(const RankOutcome& rank) {
       R"("bench_unmatched": {}, "matched_by": {}, "coverage_percent": {:.4g}, "failing": {}, )"
       R"("bad_records": {}, "not_measured": {}, "torn": {},)"
       "\n    \"doubts\": {}, \"victim_of\": {}, \"worst_error\": {}, \"worst_record\": {},"
-      "\n    \"calls\": {}, \"calls_unmatched\": {}, \"calls_paired_by\": {}, \"renames\": {},"
+      "\n    \"calls\": {}, \"calls_unmatched\": {}, \"calls_paired_by\": {}, \"renames\": {}, \"pairs\": {},"
       "\n    \"num_outside\": {}, \"outside\": {},"
       "\n    \"errors_along\": {},\n    \"culprit\": {}}}",
       Quoted(rank.rank), Quoted(Name(rank.verdict)), Quoted(rank.mode), rank.num_target, rank.num_golden,
@@ -90,6 +91,11 @@ std::string JsonOf(const RankOutcome& rank) {
       Counts(rank.num_calls_paired_by),
       ListOf(rank.renames, 0,
              [](const auto& names) { return fmt::format("[{}, {}]", Quoted(names.first), Quoted(names.second)); }),
+      ListOf(rank.pairs, 6,
+             [](const CallPair& pair) {
+               return fmt::format(R"({{"npu": {}, "bench": {}, "how": {}}})", Quoted(pair.target), Quoted(pair.golden),
+                                  Quoted(pair.how));
+             }),
       Counts(rank.num_outside), ListOf(rank.outside, 6, kJsonOf),
       ListOf(rank.errors_along, 0,
              [](const auto& part) { return fmt::format("[{}, {}]", Quoted(part.first), Number(part.second)); }),

@@ -230,6 +230,7 @@ void AddOutside(const RankOutcome& rank, Lines& lines) {
     const bool told = rank.culprit && found.name.starts_with(rank.culprit->record);
     if (told || num_shown++ >= kShownOutside) continue;
     std::string text = fmt::format("        {} {}", found.what, found.name);
+    if (!found.where.empty()) text += "   " + found.where;
     if (found.error > 0) text += fmt::format("   error {}", ErrorText(found.error));
     if (!found.target.empty() || !found.golden.empty())
       text += fmt::format("   target {}   golden {}", found.target.empty() ? "none" : found.target,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "record/cuda_launcher.h"
+#include "record/live_comparison.h"
 #include "record/step.h"
 #include "record/ticker.h"
 #include "vernier/record.h"
@@ -83,6 +84,7 @@ struct Recorder::Impl {
   std::mutex mutex;
   RecorderShared shared;
   std::unique_ptr<Step> step;
+  std::optional<LiveComparison> live;
   std::unordered_map<std::uint64_t, DeviceMeter::Checksums> checksums;  // begun
   bool stop_was_told = false;
   bool has_ticker = false;
@@ -116,6 +118,30 @@ Result<Done> Recorder::Begin(RecordFolder where) {
   impl_->has_ticker =
       impl_->ticker.Start(impl_->shared.options.keep_up_every, [impl = impl_.get()] { impl->KeepUp(); });
   return Done{};
+}
+
+Result<Done> Recorder::CompareWith(std::filesystem::path folder) {
+  const std::scoped_lock lock(impl_->mutex);
+  if (!impl_->live) impl_->live.emplace(impl_->shared.options.diff_nums);
+  return impl_->live->BeginStep(std::move(folder));
+}
+
+static Error NoReference() {
+  return {ErrorCode::kBadArgument, "the recorder", "there is nothing to compare with"};
+}
+
+Result<LiveVerdict> Recorder::CompareCall(std::string_view name, std::string_view parts,
+                                          std::uint64_t found_before) {
+  const std::scoped_lock lock(impl_->mutex);
+  if (!impl_->live) return NoReference();
+  return impl_->live->Compare(name, parts, found_before,
+                              impl_->step != nullptr ? impl_->step->folder() : std::filesystem::path());
+}
+
+Result<LiveSummary> Recorder::Compared() {
+  const std::scoped_lock lock(impl_->mutex);
+  if (!impl_->live) return NoReference();
+  return impl_->live->Summary();
 }
 
 Result<Done> Recorder::Put(std::string_view name, std::string_view text, std::span<const std::int64_t> words,

@@ -234,6 +234,10 @@ std::string RenderFrame(std::span<const FrameColumn> columns,
   return out + edge;
 }
 
+std::string CutMiddle(const std::string& text, std::size_t width) {
+  return CutText(text, width, Cut::kMiddle);
+}
+
 std::string RenderTable(std::span<const TableColumn> columns, const RowBlock& rows,
                         const TableOptions& options) {
   return TableText(columns, rows, options).Render(rows);

@@ -134,6 +134,36 @@ TEST_F(RecorderCalls, DescribeATensor) {
   EXPECT_NE(std::string(text).find("\"Norm\": 5.0"), std::string::npos);
 }
 
+TEST_F(RecorderCalls, CompareACallWithAnEarlierRecordingOfIt) {
+  const std::filesystem::path reference = folder_.path() / "reference";
+  std::filesystem::create_directories(reference);
+  const auto record = [](const char* md5) {
+    return std::string(R"({"input_args": [], "output": [{"type": "torch.Tensor", "shape": [2], "md5": ")") +
+           md5 + "\"}]}";
+  };
+  std::ofstream(reference / "dump.json") << R"({"data": {"A": )" << record("1") << "}}";
+  Open(R"({"diff_nums":1})");
+  uint32_t what = 0, is_problem = 0;
+  uint64_t num_found = 0;
+  const char* says = nullptr;
+  EXPECT_EQ(VnRecorderCompared(recorder_, &is_problem, &says), VN_FAILED) << "with what?";
+  EXPECT_EQ(VnRecorderCompareWith(recorder_, (folder_.path() / "none").c_str()), VN_FAILED);
+  EXPECT_EQ(VnRecorderCompareWith(recorder_, nullptr), VN_FAILED);
+  ASSERT_EQ(VnRecorderCompareWith(recorder_, reference.c_str()), VN_OK);
+  const std::string parts =
+      R"([["{\"input_args\":[],\"output\":[\u0001]}", "{\"type\":\"torch.Tensor\",\"shape\":[2],\"md5\":\"2\"}"]])";
+  const auto compare = [&](const char** out) {
+    return VnRecorderCompareCall(recorder_, "A", 1, parts.data(), parts.size(), 0, &what, &num_found, out);
+  };
+  EXPECT_EQ(compare(nullptr), VN_FAILED);
+  ASSERT_EQ(compare(&says), VN_OK);
+  EXPECT_EQ(what, VN_CALL_STORE | VN_CALL_STOP);
+  EXPECT_EQ(num_found, 1u);
+  EXPECT_EQ(std::string(says).find("same inputs, different output: A; recording stopped here"), 0u) << says;
+  ASSERT_EQ(VnRecorderCompared(recorder_, &is_problem, &says), VN_OK);
+  EXPECT_EQ(is_problem, 0u);
+}
+
 TEST_F(RecorderCalls, SayWhatIsWrong) {
   struct {
     const char *options, *where;

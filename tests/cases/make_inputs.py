@@ -76,6 +76,20 @@ for case in (
 ):
     two_files(case, WRONG, RAMP)
 
+# One column of three is off, by more in some rows than in others; and a row that is NaN.
+two_files(
+    "compare_worst",
+    [float(i) + (0.25 * (i // 8) if i % 8 == 5 else 0) for i in range(48)],
+    [float(i) for i in range(48)],
+    shape=[2, 3, 8],
+)
+two_files(
+    "compare_worst_nan",
+    [nan if i // 4 == 2 else i + 100.0 * (i == 1) for i in range(16)],
+    [float(i) for i in range(16)],
+    shape=[4, 4],
+)
+
 # Folders and checkpoints.
 for name, (code, shape, target, golden) in {
     "equal": ("f", [3], [1, 2, 3], [1, 2, 3]),

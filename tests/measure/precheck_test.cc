@@ -131,15 +131,5 @@ TEST(Precheck, BothRulesForInfinities) {
             1u);  // any number passes beside an infinity
 }
 
-TEST(LargestDifferences, RanksSpecialsFirstThenBySizeThenByIndex) {
-  const std::vector<float> golden = {1, 2, 3, 4, NAN, kInf}, target = {1, 2.5f, 3.5f, 7, NAN, 5};
-  const auto worst = LargestDifferences(View(Dtype::kF32, target), View(Dtype::kF32, golden), 3).value();
-  ASSERT_EQ(worst.size(), 3u);
-  EXPECT_EQ(worst[0].index, 5u);
-  EXPECT_EQ(worst[1].index, 3u);
-  EXPECT_EQ(worst[2].index, 1u);
-  EXPECT_TRUE(LargestDifferences(View(Dtype::kF32, golden), View(Dtype::kF32, golden), 3).value().empty());
-}
-
 }  // namespace
 }  // namespace vernier

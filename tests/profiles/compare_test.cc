@@ -249,6 +249,57 @@ TEST_F(CompareRecordingsTest, GuessesWhatAMissingPathWasMeantToBe) {
   EXPECT_THAT(outcome.error().Message(), HasSubstr("did you mean " + Path("dump").string() + "?"));
 }
 
+TEST_F(CompareRecordingsTest, LooksAtTheElementsOfFewFailingPairsAndOfTheWorstOfMany) {
+  for (const int i : {0, 1, 2, 3}) {
+    Tensor("a/" + std::to_string(i) + ".npy", 1 + static_cast<float>(i));
+    Tensor("b/" + std::to_string(i) + ".npy", 1);
+  }
+  CompareRequest request = Request("a", "b");
+  request.worst = 2;
+  const auto few = CompareRecordings(request).value();
+  ASSERT_THAT(few.ranks[0].worst_pairs, SizeIs(3)) << "0 is equal";
+  EXPECT_EQ(few.ranks[0].worst_pairs[0].name, "3") << "worst first";
+  ASSERT_THAT(few.ranks[0].worst_pairs[0].worst_elements, SizeIs(1));
+  EXPECT_EQ(few.ranks[0].worst_pairs[0].worst_elements[0].abs_error, 3);
+  EXPECT_EQ(few.ranks[0].worst_pairs[0].worst_elements[0].ulp, 16777216u);
+  EXPECT_THAT(few.text, HasSubstr("worst elements of 3, float32 [1]: 1 of 1 differ\n"));
+  Tensor("a/4.npy", 2);
+  Tensor("b/4.npy", 1);
+  const auto many = CompareRecordings(request).value();
+  ASSERT_THAT(many.ranks[0].worst_pairs, SizeIs(1));
+  EXPECT_EQ(many.ranks[0].worst_pairs[0].name, "3");
+  request.worst = 0;
+  const auto unasked = CompareRecordings(request).value();
+  EXPECT_TRUE(unasked.ranks[0].worst_pairs.empty());
+}
+
+TEST_F(CompareRecordingsTest, LooksAtTheElementsOfAPairThatPasses) {
+  Tensor("a.npy", 1.0000001f);
+  Tensor("b.npy", 1);
+  CompareRequest request = Request("a.npy", "b.npy");
+  request.worst = 1;
+  const auto outcome = CompareRecordings(request).value();
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("[0]    1.0000001     1  1.192e-07    1"));
+  CompareRequest same = Request("b.npy", "b.npy");
+  same.worst = 1;
+  EXPECT_THAT(CompareRecordings(same).value().text, HasSubstr("float32 [1]: no element differs\n"));
+}
+
+TEST_F(CompareRecordingsTest, SaysWhyThereAreNoElementsToSee) {
+  Record("a", 1);
+  Record("b", 2);
+  CompareRequest request = Request("a", "b");
+  request.worst = 3;
+  const auto statistics = CompareRecordings(request).value();
+  ASSERT_THAT(statistics.ranks[0].worst_pairs, SizeIs(1));
+  EXPECT_THAT(statistics.ranks[0].worst_pairs[0].error, HasSubstr("with task tensor"));
+  request.golden = request.target;
+  EXPECT_THAT(CompareRecordings(request).value().text, HasSubstr("worst elements: no call to look at\n"));
+  request.family = "xray";
+  EXPECT_THAT(CompareRecordings(request).error().Message(), HasSubstr("--worst"));
+}
+
 TEST(CompareJson, CarriesEveryMember) {
   CompareRequest request;
   request.target = "a \"b\"\n\xff";
@@ -261,6 +312,7 @@ TEST(CompareJson, CarriesEveryMember) {
   request.outputs = {"r.csv", "-"};
   request.only = {"failed"};
   request.top = 7;
+  request.worst = 10;
   request.options = {{"generation", "classic"}};
   request.num_threads = 3;
   const auto read = CompareRequestFromJson(ToJson(request));
@@ -279,13 +331,20 @@ TEST(CompareJson, CarriesEveryMember) {
   rank.num_matched = 4;
   rank.culprit.emplace().record = "F.relu.0.forward";
   rank.culprit->evidence.push_back({"n", "output", HUGE_VAL, "1", "2"});
-  rank.culprit->arguments.push_back({"argument", "eps", "1", "2", 0});
+  rank.culprit->arguments.push_back({"argument", "eps", "1", "2", "", 0});
   rank.verdict = RunVerdict::kDiverged;
   rank.errors_along.emplace_back("head", 0.5);
+  WorstPair& pair = rank.worst_pairs.emplace_back();
+  pair.name = "x";
+  pair.worst_elements = {{{3, 49}, "imag", NAN, 2, NAN, std::nullopt},
+                         {{}, "", 1e308, -1e308, HUGE_VAL, ~0ull}};
+  pair.concentrated_in = "91 % of the squared error lies in column 126 of axis 2";
+  pair.axis = 2;
   const auto carried = CompareOutcomeFromJson(ToJson(outcome));
   ASSERT_TRUE(carried) << carried.error().Message();
   EXPECT_EQ(ToJson(*carried), ToJson(outcome));
   EXPECT_EQ(carried->ranks[0].culprit->evidence[0].error, HUGE_VAL);
+  EXPECT_EQ(carried->ranks[0].worst_pairs[0].worst_elements[1].ulp, ~0ull);
 }
 
 TEST(CompareJson, NamesWhatItCannotRead) {

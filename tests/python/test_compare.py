@@ -53,6 +53,39 @@ def test_failed_and_ok(checkpoints):
     assert len(same) == 4
 
 
+def test_worst_elements(checkpoints):
+    result = vernier.compare(*checkpoints, worst=2)
+    (pair,) = result.outcome["ranks"][0]["worst_pairs"]
+    assert (pair["name"], pair["num_elements"], pair["num_different"]) == ("layer.2.weight", 64, 1)
+    (element,) = pair["worst_elements"]
+    target, golden = (vernier.open_dump(path)["layer.2.weight"] for path in checkpoints)
+    assert element["index"] == [3, 4]
+    assert (element["target"], element["golden"]) == (target[3, 4], golden[3, 4])
+    bits = [np.float32(tensor[3, 4]).view(np.int32).astype(np.int64) for tensor in (target, golden)]
+    on_line = [int(b) if b >= 0 else -int(b & 0x7FFFFFFF) for b in bits]
+    assert element["ulp"] == abs(on_line[0] - on_line[1])
+    assert pair["concentrated_in"] == "100 % of the squared error lies in one element"
+    assert "worst elements of layer.2.weight" in result.summary["text"]
+    assert vernier.compare(*checkpoints).outcome["ranks"][0]["worst_pairs"] == []
+
+
+def test_the_axis_that_concentrates_the_error(tmp_path):
+    golden = np.random.default_rng(0).normal(size=(4, 6, 32)).astype(np.float32)
+    target = golden + np.float32(1e-3)
+    target[:, :, 16:24] += 1
+    np.save(tmp_path / "target.npy", target)
+    np.save(tmp_path / "golden.npy", golden)
+    result = vernier.compare(tmp_path / "target.npy", tmp_path / "golden.npy", worst=5)
+    (pair,) = result.outcome["ranks"][0]["worst_pairs"]
+    assert (pair["axis"], pair["first"], pair["last"]) == (2, 16, 23)
+    squares = (target.astype(np.float64) - golden) ** 2
+    assert pair["share"] == pytest.approx(squares[:, :, 16:24].sum() / squares.sum(), rel=1e-9)
+    order = np.argsort(-np.sqrt(squares), axis=None, kind="stable")[:5]
+    assert [element["index"] for element in pair["worst_elements"]] == [
+        list(np.unravel_index(i, golden.shape)) for i in order
+    ]
+
+
 def test_tolerances(checkpoints):
     assert vernier.compare(checkpoints[1], checkpoints[1], rtol=0, atol=0).ok
     loose = vernier.compare(*checkpoints, atol=1.0)

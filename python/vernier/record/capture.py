@@ -386,6 +386,9 @@ class Capture:
             self.recorder.put(name, text, values.array(), number, flags, self.device_stage.launch)
             self.device_stage.put_done(values)
 
+    def complete(self, name):
+        """Nothing more will be put for a collective: its result is there."""
+
     @property
     def num_calls(self):
         """How many calls this step has seen."""

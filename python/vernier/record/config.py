@@ -175,8 +175,8 @@ SECTION = (
     Key("tensor_list", [], strings, "[]", "store the tensors of calls whose name contains one of these texts (task statistics)"),
     Key("slice", [], slices, "[]", "record only a part of each tensor: objects of dim, size, begin, end"),
     Key("request_id", "", text, '""', "record only the rows of this request; needs `scheduled_tokens` in `start()`"),
-    Key("bench_path", "", text, '""', "an earlier md5 recording: only calls that differ from it are stored (task tensor, md5)"),
-    Key("diff_nums", 1, integer(1, extra=(-1,)), "1", "with bench_path: stop after so many different calls, -1 never"),
+    Key("bench_path", "", text, '""', "an earlier md5 recording that each call is compared with: [live.md](live.md) (task tensor, summary_mode md5)"),
+    Key("diff_nums", 1, integer(1, extra=(-1,)), "1", "with bench_path: stop after so many calls in which a difference began, -1 never"),
     Key("overflow_nums", 1, integer(1, extra=(-1,)), "1", "tasks nan_check, overflow_check: stop after so many calls that produced NaN or Inf, -1 never"),
 )
 # fmt: on
@@ -241,6 +241,10 @@ class Config:
             raise parameter_error(f"{self.task}.list", self.list, "at least one text with async_dump and task tensor")
         if self.bench_path and (self.task != "tensor" or self.summary_mode != "md5"):
             raise parameter_error("bench_path", self.bench_path, "only with task tensor and summary_mode md5")
+        if self.bench_path and self.level == "debug":
+            raise parameter_error("level", "debug", "L0, L1, mix or L2 with bench_path")
+        if self.bench_path and os.path.realpath(self.bench_path) == os.path.realpath(self.dump_path):
+            raise parameter_error("bench_path", self.bench_path, "another folder than dump_path, which is written to")
         self._check_scope()
 
     def _check_scope(self):

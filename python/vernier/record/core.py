@@ -17,6 +17,7 @@ from .errors import RecordError
 REQUIRES_GRAD, NO_DATA, DEFERRED, STORE, NO_STORE, COPY_FOLLOWS = 1, 2, 4, 8, 16, 64
 ON_DEVICE, ARRAY, PARAMETER, PLACED = 128, 256, 512, 1024
 FINISH, MOVE_TO_END, REPLACE, WHOLE, KEEP = 1, 2, 4, 8, 16
+CALL_STORE, CALL_STOP = 1, 2
 # Only of Functions.put: store every tensor; they may have been written to in a way that moves no version.
 STORE_ALL, CHANGED = 1 << 16, 1 << 17
 # Only of Functions.tensor: a copy that was made to be read.
@@ -35,6 +36,15 @@ _TEXT, _WORDS = (c_char_p, c_size_t), (c_void_p, c_size_t)
 _CHECKED = {
     "VnRecorderOpen": (c_char_p, POINTER(c_void_p)),
     "VnRecorderBegin": (c_void_p, c_char_p),
+    "VnRecorderCompareWith": (c_void_p, c_char_p),
+    "VnRecorderCompareCall": (
+        c_void_p,
+        *_TEXT,
+        *_TEXT,
+        c_uint64,
+        *(POINTER(c) for c in (c_uint32, c_uint64, c_char_p)),
+    ),
+    "VnRecorderCompared": (c_void_p, POINTER(c_uint32), POINTER(c_char_p)),
     "VnRecorderPut": (c_void_p, *_TEXT, *_TEXT, *_WORDS, c_int64, c_uint32, c_void_p),
     "VnRecorderState": (c_void_p, *_TEXT),
     "VnRecorderStack": (c_void_p, c_int64, *_TEXT),
@@ -151,6 +161,23 @@ class Recorder:
 
     def begin(self, **settings):
         _lib.VnRecorderBegin(self._pointer, json.dumps(settings).encode())
+
+    def compare_with(self, folder):
+        """The step that begins next is compared with an earlier recording of it."""
+        _lib.VnRecorderCompareWith(self._pointer, os.fsencode(folder))
+
+    def compare_call(self, name, parts, found_before):
+        """(what, num_found, lines) for a complete call; ``parts``: lists of text and descriptors."""
+        what, num_found, says = c_uint32(), c_uint64(), c_char_p()
+        numbers = (*_text(name), *_text(json.dumps(parts)), found_before)
+        _lib.VnRecorderCompareCall(self._pointer, *numbers, byref(what), byref(num_found), byref(says))
+        return what.value, num_found.value, says.value.decode().splitlines()
+
+    def compared(self):
+        """(is_problem, line) for the calls of this step."""
+        is_problem, says = c_uint32(), c_char_p()
+        _lib.VnRecorderCompared(self._pointer, byref(is_problem), byref(says))
+        return bool(is_problem.value), says.value.decode()
 
     def put(self, name, text, words, stack, flags, launch=None):
         """A record whose text is there already. ``words`` is an array('q'), ``launch`` as in settings."""

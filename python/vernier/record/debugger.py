@@ -363,12 +363,12 @@ class Service:
         folder = os.path.join(config.dump_path, f"step{self.current_step}", leaf)
         if self._folder == folder:
             return
+        if config.bench_path:
+            self._recorder.compare_with(os.path.join(config.bench_path, f"step{self.current_step}", leaf))
         if self._folder is None:
             self._make_way(folder)
         self._totals_before = self._recorder.totals()
         is_debug = config.level == "debug"
-        if hasattr(self._capture, "set_place"):
-            self._capture.set_place(f"step{self.current_step}", leaf)
         stores = config.stores_all or bool(config.tensor_list)
         data_folder = os.path.join(folder, "dump_tensor_data") if stores else None
         self._recorder.begin(
@@ -427,6 +427,9 @@ class Service:
             self._on_failure(error)
 
     def _say_what_was_recorded(self):
+        if self.config.bench_path:
+            is_problem, line = self._recorder.compared()
+            (log.warning if is_problem else log.info)(line)
         now = self._recorder.totals()
         totals = {name: now[name] - self._totals_before[name] for name in now}
         if self._capture.num_calls == 0 and self.config.level != "debug":
@@ -458,9 +461,8 @@ class Service:
         except OSError:
             pass  # the disk may be what failed
 
-    def _end_for_good(self, reason):
+    def _end_for_good(self):
         """Stops seeing calls; the files are finished by the stop() that follows."""
-        log.info(f"recording stopped {reason}")
         self._capture.on = False
         self._over = True
 

@@ -1,14 +1,11 @@
 """Recordings that look at a call before they keep it: overflow_check, nan_check, differences from an earlier run."""
 
-import glob
 import json
 import math
-import os
 
 from . import core, log
 from .capture import Capture
 from .describe import Values
-from .errors import RecordError
 
 _WORDS_BEFORE_SHAPE = 6
 
@@ -16,10 +13,10 @@ _WORDS_BEFORE_SHAPE = 6
 class Call:
     """What was put for one entry, with copies of its tensors: a later operator may change them in place."""
 
-    def __init__(self, stack):
+    def __init__(self, stack, found_before):
         self.stack = stack
-        self.parts = []  # (text, words, copies)
-        self.descriptors = {"input": [], "output": []}
+        self.found_before = found_before  # how many calls were found when this one began
+        self.parts = []  # (text, words, copies, descriptors)
 
 
 class ExaminingCapture(Capture):
@@ -30,98 +27,113 @@ class ExaminingCapture(Capture):
         self.put = self._examine
         self._calls = {}
         self._num_found = 0
-        self._limit = config.diff_nums if config.bench_path else config.overflow_nums
         self.reached_limit = None  # called when enough was found
         self.judge = self._judge_difference if config.bench_path else self._judge_finite
-        self._bench = None
-        self._step_rank = None
+        self._held = set()  # collectives whose result may still be on its way
+        self._after_limit = None  # names that may still be noted: of the calls that were running then
 
     def begin_step(self):
         super().begin_step()
-        self._calls, self._bench = {}, None
+        self._calls, self._held = {}, set()
 
-    def set_place(self, step, leaf):
-        self._step_rank = (step, leaf)
+    def drain(self):
+        super().drain()
+        for name in list(self._held):  # nobody waited for them: there is no result to judge
+            self.quietly(self._write, name, self._take(name), False, "{}")
+
+    def note_parent(self, name, parent):
+        if self._after_limit is None or name in self._after_limit:
+            super().note_parent(name, parent)
+
+    def note_stack(self, name, stack):
+        if self._after_limit is None or name in self._after_limit:
+            super().note_stack(name, stack)
 
     def _examine(self, name, stack, flags, *fields):
+        if self._after_limit is not None:
+            return
         values = Values()
         values.changed = bool(flags & core.CHANGED)
         self.put_text(name, self.describer.functions.fields(values, *fields), values, stack, flags)
 
     def put_text(self, name, text, values, stack, flags):
+        if self._after_limit is not None:
+            return
         self._num_noted += 1
-        call = self._calls.setdefault(name, Call(stack))
+        call = self._calls.get(name)
+        if call is None:
+            call = self._calls[name] = Call(stack, self._num_found)
         copies = [tensor.detach().clone() for tensor in values.tensors]
-        call.parts.append((text, values.words, copies))
-        num_inputs = text[: text.find('"output":')].count("\x01") if '"output":' in text else len(copies)
-        for position, words in enumerate(_each(values.words)):
-            side = "input" if position < num_inputs else "output"
-            call.descriptors[side].append(json.loads(self.recorder.describe(name, core.words(words, core.NO_STORE))))
-        if flags & core.FINISH:
-            self._settle(name, self._calls.pop(name))
+        describe = self.recorder.describe
+        descriptors = [describe(name, core.words(words, core.NO_STORE)) for words in _each(values.words)]
+        call.parts.append((text, values.words, copies, descriptors))
+        if not flags & core.FINISH:
+            return
+        if name in self._held:
+            del call.parts[-2]  # what was there before somebody waited
+        elif flags & core.KEEP and name.startswith("Distributed."):
+            self._held.add(name)
+            return
+        self._settle(name, self._take(name))
+
+    def complete(self, name):
+        if name in self._held:
+            self._settle(name, self._take(name))
+
+    def _take(self, name):
+        self._held.discard(name)
+        return self._calls.pop(name)
 
     def _settle(self, name, call):
-        keep, store, reason = self.judge(name, call)
-        if reason:
-            log.warning(f"{name}: {reason}")
-        if not keep:
-            return
+        keep, store, last, lines, enough = self.judge(name, call)
+        for line in lines:
+            log.warning(line)
+        if keep:
+            self._write(name, call, store, last)
+        if enough:
+            self._after_limit = {name, *self._calls}
+            self._held.clear()
+            self.reached_limit()
+
+    def _write(self, name, call, store, last):
         number = -1 if call.stack is None else call.stack.number
-        for text, words, copies in call.parts:
+        for text, words, copies, _ in call.parts:
             words = _of_copies(words, copies, core.STORE if store else core.NO_STORE)
             self.recorder.put(name, text, core.words(words), number, core.REPLACE)
-        last = (
-            "{}" if self.config.task != "nan_check" else f'{{"is_nan":{int(_not_finite(call.descriptors["output"]))}}}'
-        )
         self.recorder.put(name, last, core.words([]), -1, core.FINISH)
-        if reason:
-            self._num_found += 1
-            if 0 < self._limit <= self._num_found and self.reached_limit is not None:
-                calls = "call" if self._num_found == 1 else "calls"
-                self.reached_limit(f"after {self._num_found} {calls}, the limit that was set")
 
-    # -- judges: (keep, store, what to tell)
+    # -- judges: (keep, store, what stands last in the record, what to tell, whether that is enough)
 
     def _judge_finite(self, name, call):
-        inputs, outputs = (_not_finite(call.descriptors[side]) for side in ("input", "output"))
-        reason = "its output holds NaN or Inf, its inputs do not" if outputs and not inputs else None
+        inputs, outputs = (_not_finite(descriptors) for descriptors in _by_side(call))
+        lines = []
+        if outputs and not inputs:
+            self._num_found += 1
+            lines.append(f"{name}: its output holds NaN or Inf, its inputs do not")
+        limit, found = self.config.overflow_nums, self._num_found
+        enough = bool(lines) and 0 < limit <= found
+        if enough:
+            calls = "call" if found == 1 else "calls"
+            lines.append(f"recording stopped after {found} {calls} with NaN or Inf (overflow_nums={limit})")
         if self.config.task == "nan_check":
-            return True, False, reason
-        return inputs or outputs, True, reason
+            return True, False, f'{{"is_nan":{int(outputs)}}}', lines, enough
+        return inputs or outputs, True, "{}", lines, enough
 
     def _judge_difference(self, name, call):
-        if self._bench is None:
-            self._bench = self._read_bench()
-        earlier = self._bench.get(name)
-        if not isinstance(earlier, dict) or "input_args" not in earlier:
-            return True, False, None
-        then = {"input": _tensors(earlier["input_args"]), "output": _tensors(earlier.get("output", []))}
-        now = call.descriptors
-        positional = now["input"][: len(then["input"])]
-        same_inputs = [_print(d) for d in positional] == [_print(d) for d in then["input"]]
-        changed = any(
-            a.get("shape") == b.get("shape") and a.get("md5") != b.get("md5")
-            for a, b in zip(now["output"], then["output"])
-        )
-        if same_inputs and changed:
-            return True, True, "same inputs, different output from the reference in bench_path"
-        return True, False, None
+        parts = [(text, *descriptors) for text, _, _, descriptors in call.parts]
+        what, self._num_found, lines = self.recorder.compare_call(name, parts, call.found_before)
+        return True, bool(what & core.CALL_STORE), "{}", lines, bool(what & core.CALL_STOP)
 
-    def _read_bench(self):
-        step, leaf = self._step_rank
-        folder = os.path.join(self.config.bench_path, step)
-        path = os.path.join(folder, leaf, "dump.json")
-        if leaf.startswith("proc"):
-            found = glob.glob(os.path.join(glob.escape(folder), "proc*", "dump.json"))
-            if len(found) != 1:
-                text = f"bench_path: {folder} must hold exactly one proc folder, it holds {len(found)}"
-                raise RecordError(RecordError.FILE, text)
-            path = found[0]
-        try:
-            with open(path, encoding="utf-8") as file:
-                return json.load(file)["data"]
-        except (OSError, ValueError, KeyError) as error:
-            raise RecordError(RecordError.FILE, f"bench_path: {path}: {error}") from None
+
+def _by_side(call):
+    """Descriptors of the inputs, and of the outputs."""
+    inputs, outputs = [], []
+    for text, _, _, descriptors in call.parts:
+        before, output, _ = text.partition('"output":')
+        num_inputs = before.count("\x01") if output else len(descriptors)
+        inputs += map(json.loads, descriptors[:num_inputs])
+        outputs += map(json.loads, descriptors[num_inputs:])
+    return inputs, outputs
 
 
 def _each(words):
@@ -148,11 +160,3 @@ def _of_copies(words, copies, flag):
 def _not_finite(descriptors):
     values = (descriptor.get(key) for descriptor in descriptors for key in ("Max", "Min"))
     return any(isinstance(value, float) and not math.isfinite(value) for value in values)
-
-
-def _tensors(values):
-    return [value for value in values if isinstance(value, dict) and "md5" in value and "shape" in value]
-
-
-def _print(descriptor):
-    return descriptor.get("shape"), descriptor.get("md5")

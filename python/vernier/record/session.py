@@ -23,6 +23,7 @@ def make(config):
         identity=config.with_identity,
         staging_bytes=config.staging_bytes,
         min_free_bytes=config.min_free_space,
+        diff_nums=config.diff_nums,
     )
     cut = Cut(config.slice) if config.slice or config.request_id else None
     examines = config.task in ("nan_check", "overflow_check") or bool(config.bench_path)

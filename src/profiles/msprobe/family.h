@@ -17,6 +17,9 @@ std::vector<FamilyColumn> ColumnsHelp();
 
 Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& hooks);
 Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks& hooks);
+// Single elements of what went wrong first in each rank, where they were asked for and the tensors are
+// stored.
+Result<Done> LookCloser(const CompareRequest& request, const CompareHooks& hooks, CompareOutcome& outcome);
 // The rows of all ranks and steps under a path: name, dtype, shape, recorded numbers, file.
 Result<Listing> List(const std::string& path);
 // One request for each rank that would be compared.

@@ -14,7 +14,7 @@
 namespace vernier::msprobe {
 namespace {
 
-constexpr std::size_t kMaxEvidence = 16, kMaxOutside = 4, kMaxParts = 16;
+constexpr std::size_t kMaxEvidence = 16, kMaxOutside = 4, kMaxParts = 16, kMaxPairs = 1000;
 constexpr std::size_t kBefore = 8, kAfter = 2;  // calls around the culprit that are worth recording again
 
 std::string Shortened(const Value& value) {
@@ -40,6 +40,25 @@ void RankVerdict::DescribePairing(RankOutcome& outcome) const {
       std::count(alignment_.golden_of.begin(), alignment_.golden_of.end(), kNoCall) +
       std::count(alignment_.target_of.begin(), alignment_.target_of.end(), kNoCall));
   outcome.renames = alignment_.renames;
+  for (std::uint32_t call = 0; call < target_.calls().size() && outcome.pairs.size() < kMaxPairs; ++call) {
+    if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kName) continue;
+    outcome.pairs.push_back({std::string(target_.calls()[call].name),
+                             std::string(golden_.calls()[alignment_.golden_of[call]].name),
+                             std::string(vernier::Name(alignment_.how[call]))});
+  }
+}
+
+// Where a call without a partner stands: before the next one that has a partner.
+std::string RankVerdict::BehindTarget(std::uint32_t call) const {
+  const std::vector<std::uint32_t>& partner = alignment_.golden_of;
+  while (call < partner.size() && (partner[call] == kNoCall || target_.calls()[call].is_module)) ++call;
+  return call == partner.size() ? "at the end" : fmt::format("before {}", target_.calls()[call].name);
+}
+
+std::string RankVerdict::BehindGolden(std::uint32_t call) const {
+  const std::vector<std::uint32_t>& partner = alignment_.target_of;
+  while (call < partner.size() && (partner[call] == kNoCall || golden_.calls()[call].is_module)) ++call;
+  return call == partner.size() ? "at the end" : fmt::format("before {}", target_.calls()[partner[call]].name);
 }
 
 void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
@@ -48,9 +67,10 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
                                                 "missing call", "additional call", "reordered call"};
   std::uint64_t counts[kNumWhats] = {};
   std::vector<Outside> first[kNumWhats];
-  const auto add = [&](What what, std::string name, std::string target, std::string golden, double error) {
+  const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
+                       std::string where = "") {
     if (counts[what]++ < kMaxOutside)
-      first[what].push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden), error});
+      first[what].push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden), std::move(where), error});
   };
   TextArena arena;
   std::uint32_t last = 0;
@@ -58,7 +78,7 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     const Call& what = target_.calls()[call];
     const std::uint32_t partner = alignment_.golden_of[call];
     if (partner == kNoCall) {
-      if (!what.is_module) add(kAdditional, std::string(what.name), "", "", 0);
+      if (!what.is_module) add(kAdditional, std::string(what.name), "", "", 0, BehindTarget(call));
       continue;
     }
     if (!what.is_module && what.pass == Pass::kForward && alignment_.how[call] != PairedBy::kName) {
@@ -88,7 +108,7 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   }
   for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
     if (alignment_.target_of[call] == kNoCall && !golden_.calls()[call].is_module)
-      add(kMissing, std::string(golden_.calls()[call].name), "", "", 0);
+      add(kMissing, std::string(golden_.calls()[call].name), "", "", 0, BehindGolden(call));
   }
   for (std::size_t i = 0; i < kNumWhats; ++i) {
     if (counts[i] == 0) continue;
@@ -112,7 +132,7 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
       const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
       if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
       if (found.arguments.size() < kMaxEvidence)
-        found.arguments.push_back({"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), 0});
+        found.arguments.push_back({"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0});
       continue;
     }
     if (!facts.Has(Facts::kMeasured)) continue;

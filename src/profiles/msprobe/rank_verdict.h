@@ -43,6 +43,8 @@ class RankVerdict {
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;
   void DescribeOutside(RankOutcome& outcome) const;
+  std::string BehindTarget(std::uint32_t call) const;
+  std::string BehindGolden(std::uint32_t call) const;
   Culprit CulpritOf(const Blame& blame) const;
   std::string WhyOf(const Blame& blame, const Culprit& culprit) const;
   void AddRows(const Blame& blame, Culprit& culprit) const;

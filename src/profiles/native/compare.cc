@@ -43,7 +43,8 @@ double SeverityOf(const CompareRow& row) {
 class Comparison {
  public:
   Comparison(const Dump& target, const Dump& golden, const Pairing& pairing, const CompareRequest& request,
-             const CompareHooks& hooks, ResultReports& reports, std::vector<KeptRow>& first_bad)
+             const CompareHooks& hooks, ResultReports& reports, std::vector<KeptRow>& first_bad,
+             WorstPairPicker& worst)
       : target_(target),
         golden_(golden),
         pairing_(pairing),
@@ -51,6 +52,7 @@ class Comparison {
         hooks_(hooks),
         reports_(reports),
         first_bad_(first_bad),
+        worst_(worst),
         batch_(Columns().size()),
         queue_(
             NumThreads(request.num_threads),
@@ -76,9 +78,9 @@ class Comparison {
       };
     }
     MeasurePairs(
-        pairing_.pairs.size(), [this](std::size_t i) { return Load(pairing_.pairs[i]); }, measure,
-        [this](std::size_t i, const Result<PairMeasures>& measures) { AddPair(pairing_.pairs[i], measures); },
-        hooks);
+        pairing_.pairs.size(),
+        [this](std::size_t i) { return LoadPairOf(target_, golden_, pairing_.pairs[i]); }, measure,
+        [this](std::size_t i, const Result<PairMeasures>& measures) { AddPair(i, measures); }, hooks);
     if (hooks_.stop.stop_requested()) return Error{ErrorCode::kCancelled, "", ""};
     if (written_) {
       AddOnlyTarget(outcome_.num_target);
@@ -114,15 +116,8 @@ class Comparison {
     }
   }
 
-  Result<LoadedPair> Load(const Pair& pair) const {
-    VN_RETURN_IF_ERROR(CheckComparable(target_.tensors()[pair.target], golden_.tensors()[pair.golden]));
-    LoadedPair loaded;
-    VN_ASSIGN_OR_RETURN(loaded.target, target_.Load(pair.target));
-    VN_ASSIGN_OR_RETURN(loaded.golden, golden_.Load(pair.golden));
-    return loaded;
-  }
-
-  void AddPair(const Pair& pair, const Result<PairMeasures>& measures) {
+  void AddPair(std::size_t index, const Result<PairMeasures>& measures) {
+    const Pair& pair = pairing_.pairs[index];
     AddOnlyTarget(pair.target);
     CompareRow row;
     row.target = &target_.tensors()[pair.target];
@@ -138,6 +133,7 @@ class Comparison {
     }
     row.verdict = Judge({row.target, row.golden, row.measures, row.error}, {request_.check_dtype});
     if (row.verdict.status == Status::kFail) row.error = nullptr;  // the verdict says it
+    if (measures) worst_.Add(index, row.verdict.status == Status::kFail, SeverityOf(row));
     Add(row);
   }
 
@@ -207,6 +203,7 @@ class Comparison {
   const CompareHooks& hooks_;
   ResultReports& reports_;
   std::vector<KeptRow>& first_bad_;
+  WorstPairPicker& worst_;
   std::vector<std::string> keys_;
   RankOutcome outcome_;
   std::uint64_t num_bytes_ = 0, num_same_ = 0;
@@ -219,6 +216,14 @@ class Comparison {
 };
 
 }  // namespace
+
+Result<LoadedPair> LoadPairOf(const Dump& target, const Dump& golden, const Pair& pair) {
+  VN_RETURN_IF_ERROR(CheckComparable(target.tensors()[pair.target], golden.tensors()[pair.golden]));
+  LoadedPair loaded;
+  VN_ASSIGN_OR_RETURN(loaded.target, target.Load(pair.target));
+  VN_ASSIGN_OR_RETURN(loaded.golden, golden.Load(pair.golden));
+  return loaded;
+}
 
 std::string SummaryText(const RankOutcome& outcome) {
   std::string rules;
@@ -243,8 +248,9 @@ Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOpt
 
 Result<RankOutcome> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
                                  const CompareRequest& request, const CompareHooks& hooks,
-                                 ResultReports& reports, std::vector<KeptRow>& first_bad) {
-  return Comparison(target, golden, pairing, request, hooks, reports, first_bad).Run();
+                                 ResultReports& reports, std::vector<KeptRow>& first_bad,
+                                 WorstPairPicker& worst) {
+  return Comparison(target, golden, pairing, request, hooks, reports, first_bad, worst).Run();
 }
 
 }  // namespace vernier::native

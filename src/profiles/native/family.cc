@@ -80,8 +80,9 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   WarnOfUnknownNames(match, target, golden, hooks);
   VN_ASSIGN_OR_RETURN(const Pairing pairing, PairDumps(target, golden, match));
   ScreenContent content;
-  VN_ASSIGN_OR_RETURN(content.outcome,
-                      CompareDumps(target, golden, pairing, request, hooks, reports, content.first_bad));
+  WorstPairPicker worst;
+  VN_ASSIGN_OR_RETURN(content.outcome, CompareDumps(target, golden, pairing, request, hooks, reports,
+                                                    content.first_bad, worst));
   content.num_rows = reports.num_rows();
   reports.SetFrontPage(VerdictText(content));
   VN_ASSIGN_OR_RETURN(content.rows, reports.Finish());
@@ -91,6 +92,18 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
     if (!IsStandardOutput(path.string())) outcome.written.push_back(path.string());
   }
   outcome.text = ScreenText(content, hooks.screen.width, hooks.screen.colour);
+  if (request.worst > 0) {
+    std::vector<PairToLookAt> pairs;
+    for (const std::size_t i : worst.Picked()) {
+      const Pair& pair = pairing.pairs[i];
+      const std::string& name = target.tensors()[pair.target].name;
+      pairs.push_back(
+          {name, name, golden.tensors()[pair.golden].name, [&] { return LoadPairOf(target, golden, pair); }});
+    }
+    std::string text;
+    VN_RETURN_IF_ERROR(LookAtElements(pairs, request, hooks, content.outcome, text));
+    if (!hooks.screen.quiet) outcome.text += text;
+  }
   outcome.ranks.push_back(std::move(content.outcome));
   outcome.verdict = VerdictOf(outcome);
   outcome.status = StatusOf(outcome, request.strict);

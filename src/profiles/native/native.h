@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "profiles/worst_pairs.h"
 #include "report/result_reports.h"
 #include "vernier/compare.h"
 #include "vernier/measure.h"
@@ -35,11 +36,16 @@ std::span<const Column> Columns();
 Result<Pairing> PairDumps(const Dump& target, const Dump& golden, const MatchOptions& options);
 
 // The rows go to `reports`, in target order, then what is only in golden. Gives the counts and, in
-// `first_bad`, the first row in file order that failed and the first that could not be judged. Fails when it
-// is stopped (kCancelled) or a report cannot be written. REQUIRES: the pairing is of these dumps
+// `first_bad`, the first row in file order that failed and the first that could not be judged; `worst` is
+// given every pair that was measured. Fails when it is stopped (kCancelled) or a report cannot be written.
+// REQUIRES: the pairing is of these dumps
 Result<RankOutcome> CompareDumps(const Dump& target, const Dump& golden, const Pairing& pairing,
                                  const CompareRequest& request, const CompareHooks& hooks,
-                                 ResultReports& reports, std::vector<KeptRow>& first_bad);
+                                 ResultReports& reports, std::vector<KeptRow>& first_bad,
+                                 WorstPairPicker& worst);
+
+// A pair whose elements can be measured: as many on both sides.
+Result<LoadedPair> LoadPairOf(const Dump& target, const Dump& golden, const Pair& pair);
 
 // "compared 126 of 128 target / 130 golden tensors (exact 120, fuzzy 6); 2 only in target, 4 only in golden;
 // 3 failed"

@@ -41,6 +41,12 @@ def test_the_demo_and_the_commands_it_recommends():
         pytest.skip("needs what make build leaves")
     demo = subprocess.run([root / "scripts" / "demo"], cwd=root, capture_output=True, text=True, check=True).stdout
     assert "CULPRIT  layer_norm   blocks.2.norm1 (LayerNorm), forward" in demo
+    assert "same inputs, different output: Functional.layer_norm.4.forward (argument input.4: 0.1, reference" in demo
+    assert "recording stopped here (diff_nums=1)" in demo
+    (closer,) = [line.partition("next: ")[2] for line in demo.splitlines() if "--worst" in line and "demo/live" in line]
+    looked = subprocess.run(f"build/{closer}", shell=True, cwd=root, capture_output=True, text=True)
+    assert looked.returncode == 1
+    assert " of 32768 differ" in looked.stdout
     commands = [line.strip() for line in demo.partition("To go on:")[2].splitlines() if line.strip()]
     assert len(commands) == 3
     for command in commands:
