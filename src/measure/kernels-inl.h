@@ -9,6 +9,7 @@
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
 #include "measure/stored-inl.h"  // first: the others load with it
+#include "measure/sketch-inl.h"
 #include "measure/summary-inl.h"
 
 #include "measure/divergence-inl.h"  // behind what it loads with
@@ -258,7 +259,7 @@ const Kernels* Table() {
                                 RelativeHalf,
                                 {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
                                 {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
-                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), Xor64},
+                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), AllSketches(SummedTypes()), Xor64},
                                 Divergence};
   return &table;
 }
