@@ -209,8 +209,8 @@ enum {
 };
 
 /* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
- * "statistics" | "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false}: all
- * optional. threads 0: one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5
+ * "statistics" | "md5" | "xor", "precision": "low" | "high", "sketch": 0 | 8 | 16 | 32 | 64, "tensors":
+ * false, "identity": false}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5
  * % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
@@ -251,6 +251,11 @@ VN_API VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, 
  * filled, and its number may be used again. Slots never filled are null at VnRecorderFlush. */
 VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
                                const int64_t* values, const uint8_t* kinds, const uint64_t* digests);
+/* Sketches of deferred tensors, before VnRecorderFillFound: for each slot VN_SKETCH_WORDS words, as a kernel
+ * writes them to the ring of VnRecorderUseKernels; the last one is not looked at. */
+enum { VN_SKETCH_WORDS = 66 };
+VN_API VnStatus VnRecorderFillSketches(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
+                                       const uint64_t* words);
 /* The same from what was found on a device: for each slot eight words, as a kernel writes them to the ring of
  * VnRecorderUseKernels; the last two are not looked at. The rules for Max, Min, Mean and Norm are applied
  * here. */

@@ -155,6 +155,10 @@ Result<Done> Recorder::Fill(std::int64_t slot, std::span<const FilledValue, 4> v
   return impl_->OnStep([&](Step& step) { return step.Fill(slot, values, digest); });
 }
 
+Result<Done> Recorder::FillSketch(std::int64_t slot, std::span<const std::uint64_t, VN_SKETCH_WORDS> words) {
+  return impl_->OnStep([&](Step& step) { return step.FillSketch(slot, words); });
+}
+
 Result<Done> Recorder::FillFound(std::int64_t slot, std::span<const std::uint64_t, 8> words) {
   const auto found = std::bit_cast<cuda::Found>(std::to_array<std::uint64_t>(
       {words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]}));
