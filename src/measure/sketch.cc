@@ -24,13 +24,19 @@ double Norm(const Sketch& sketch) {
 
 double Quotient(double error, double norm) { return error == 0 ? 0 : error / norm; }
 
-// 1 - (|d|^2 - (|t| - |g|)^2) / (2 |t| |g|), which is <t, g> / (|t| |g|) without the difference of large
-// squares.
-double CosineOf(double error_sq, double target, double golden) {
-  if (target == 0 && golden == 0) return 1;
-  if (target == 0 || golden == 0) return 0;
-  const double apart = target - golden;
-  return std::clamp(1 - (error_sq - apart * apart) / (2 * target * golden), -1.0, 1.0);
+// Of two directions t / |t| and g / |g| the difference has the square 2 - 2 cosine. Estimated so, and not from
+// |t - g|, what tensors of different length differ by is no error of their angle: a tensor that is merely
+// scaled has the cosine 1.
+double CosineOf(const Sketch& target, const Sketch& golden, const SketchNorms& norms) {
+  if (norms.target == 0 && norms.golden == 0) return 1;
+  if (norms.target == 0 || norms.golden == 0) return 0;
+  double sum_sq = 0;
+  for (std::size_t i = 0; i < target.numbers.size(); ++i) {
+    const double apart = Counted(target.numbers[i], target.whole) / norms.target -
+                         Counted(golden.numbers[i], golden.whole) / norms.golden;
+    sum_sq += apart * apart;
+  }
+  return std::clamp(1 - sum_sq / 2, -1.0, 1.0);
 }
 
 }  // namespace
@@ -61,11 +67,13 @@ std::optional<SketchEstimate> EstimateDifference(const Sketch& target, const Ske
     sum_sq += difference * difference;
     largest = std::max(largest, difference * difference);
   }
-  if (target.whole || !norms) norms = SketchNorms{Norm(target), Norm(golden)};
+  const SketchNorms own{Norm(target), Norm(golden)};
+  if (target.whole || !norms) norms = own;
   SketchEstimate estimate;
   estimate.error_norm = std::sqrt(sum_sq);
   estimate.relative_error = Quotient(estimate.error_norm, norms->golden);
-  estimate.cosine = CosineOf(sum_sq, norms->target, norms->golden);
+  if (norms->coarse) norms = own;
+  estimate.cosine = CosineOf(target, golden, *norms);
   estimate.is_in_one_sum = (target.whole || target.size() >= kEnoughToPlace) && largest > sum_sq / 2;
   return estimate;
 }

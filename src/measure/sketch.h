@@ -52,11 +52,12 @@ struct SketchEstimate {
   // More than half of the error's energy is in one of 32 sums or more, so that it is likely in one element.
   bool is_in_one_sum = false;
 };
-// Of two tensors of the same shape and dtype. `norms` are exact, and of all that was sketched; without them
+// Of two tensors of the same shape and dtype. `norms` are of all that was sketched, in double; without them
 // the sketches' own are used, which are right to 9 % at 64 sums. Nothing where the two cannot be held against
 // each other: one is whole and the other not, or they have another number of elements.
 struct SketchNorms {
   double target = 0, golden = 0;
+  bool coarse = false;  // of a few digits: they serve the relative error, and not the cosine
 };
 std::optional<SketchEstimate> EstimateDifference(const Sketch& target, const Sketch& golden,
                                                  std::optional<SketchNorms> norms);

@@ -124,7 +124,10 @@ void AppendSketch(const Sketch& sketch, const Style& style, std::string& out) {
   static_assert(std::endian::native == std::endian::little);
   out += sketch.whole ? style.values : style.sketch;
   out += '"';
+  const std::size_t begin = out.size();
   AppendBase64(std::as_bytes(std::span(sketch.numbers)), out);
+  // The reference refuses a dump in which a text begins with a sign; readers of base64 skip blanks.
+  if (begin < out.size() && out[begin] == '+') out.insert(begin, 1, ' ');
   out += '"';
   if (sketch.num_bad == 0) return;
   out += style.sketch_bad;

@@ -329,7 +329,7 @@ TEST(SketchEstimate, IsRightWithinWhatTheFormatPromises) {
     std::size_t num_sums;
     double low, high, rms;  // of 5 % and 95 % of the ratios, and their root mean square error
   };
-  constexpr Bound kBounds[] = {{8, 0.50, 1.42, 0.30}, {16, 0.64, 1.31, 0.22}, {32, 0.75, 1.23, 0.16}, {64, 0.82, 1.17, 0.12}};
+  constexpr Bound kBounds[] = {{8, 0.50, 1.45, 0.30}, {16, 0.64, 1.35, 0.22}, {32, 0.75, 1.23, 0.16}, {64, 0.82, 1.17, 0.12}};
   std::array<std::vector<double>, 4> ratios, cosines;
   std::mt19937_64 random(20261);
   std::normal_distribution<double> normal;
@@ -390,6 +390,19 @@ TEST(SketchEstimate, SeesErrorsOfOneInTenMillion) {
     const auto estimate = EstimateDifference(SketchOf(Dtype::kF64, target), SketchOf(Dtype::kF64, golden),
                                              SketchNorms{Norm(target), Norm(golden)});
     EXPECT_NEAR(estimate->relative_error / size, 1, 0.3) << size;
+  }
+}
+
+TEST(SketchEstimate, OfAScaledTensorHasTheErrorAndNoAngle) {
+  const std::vector<double> golden = Doubles(RandomFloats(100000));
+  std::vector<double> target = golden;
+  for (double& value : target) value *= 1.02;
+  const Sketch t = SketchOf(Dtype::kF64, target), g = SketchOf(Dtype::kF64, golden);
+  for (const bool exact : {true, false}) {
+    const auto estimate = EstimateDifference(
+        t, g, exact ? std::optional(SketchNorms{Norm(target), Norm(golden)}) : std::nullopt);
+    EXPECT_NEAR(estimate->relative_error, 0.02, 0.006);
+    EXPECT_NEAR(estimate->cosine, 1, 1e-12);
   }
 }
 
