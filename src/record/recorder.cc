@@ -197,7 +197,7 @@ Result<Done> Recorder::UseCuda(const std::string& compiler_path) {
   const std::scoped_lock lock(impl_->mutex);
   RecorderShared& shared = impl_->shared;
   if (shared.device != nullptr) return Done{};
-  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher, CudaLauncher::Create(compiler_path));
+  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher, CudaLauncher::Create(compiler_path, shared.options.sketch_sums != 0));
   shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(launcher));
   return Done{};
 }
@@ -210,7 +210,12 @@ Result<Done> Recorder::UseKernels(void* ring, std::uint64_t ring_on_device) {
   }
   auto* const found = static_cast<cuda::Found*>(ring);
   std::fill_n(found, FoundRing::kPlaces, cuda::Found{});
-  auto queue = std::make_unique<KernelQueue>(FoundRing{found, ring_on_device});
+  FoundRing places{found, ring_on_device};
+  if (shared.options.sketch_sums != 0) {
+    places.sketches = static_cast<const std::uint64_t*>(ring) + VN_RING_WORDS;
+    places.sketches_on_device = ring_on_device + VN_RING_WORDS * sizeof(std::uint64_t);
+  }
+  auto queue = std::make_unique<KernelQueue>(places);
   shared.queue = queue.get();
   shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(queue));
   return Done{};

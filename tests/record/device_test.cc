@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -78,7 +79,7 @@ TEST(CudaCrc, PowersGoAround) {
 
 TEST(CudaKernel, FitsWhatEveryDriverPassesToAKernel) {
   EXPECT_LE(sizeof(cuda::Launch<cuda::kMaxJobs>), 4096u);
-  EXPECT_NE(std::string(cuda::KernelSource()).find("VernierMeasureFew"), std::string::npos);
+  EXPECT_NE(std::string(cuda::KernelSource(false)).find("VernierMeasureFew"), std::string::npos);
 }
 
 TEST(CudaCompiler, SaysWhatCannotBeLoaded) {
@@ -86,6 +87,31 @@ TEST(CudaCompiler, SaysWhatCannotBeLoaded) {
   if (code) GTEST_SKIP() << "a compiler was found by its usual name";
   EXPECT_EQ(code.error().code, ErrorCode::kUnsupported);
   EXPECT_FALSE(code.error().detail.empty());
+}
+
+// With CUDA's run-time compiler alone, which needs no device: VERNIER_NVRTC names it where it has no usual name.
+TEST(CudaCompiler, TakesTheKernelsWithAndWithoutSketches) {
+  const char* const path = std::getenv("VERNIER_NVRTC");
+  const Result<const std::string*> plain = cuda::CompiledKernel(90, path != nullptr ? path : "", false);
+  if (!plain && path == nullptr) GTEST_SKIP() << "no compiler: " << plain.error().Message();
+  ASSERT_TRUE(plain) << plain.error().Message();
+  const Result<const std::string*> sketching = cuda::CompiledKernel(90, path != nullptr ? path : "", true);
+  ASSERT_TRUE(sketching) << sketching.error().Message();
+  EXPECT_GT((*sketching)->size(), (*plain)->size());
+}
+
+TEST(CudaKernel, HasSharedMemoryForTheSumsOfEachGroupOfThreads) {
+  cuda::Job jobs[2] = {};
+  jobs[0].item_bytes = 4;
+  jobs[0].num_elements = 64;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 0u);
+  jobs[0].wanted = cuda::kSketch;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 16u * 64 * 8);  // of 256 threads 16 groups of 16
+  jobs[1] = jobs[0];
+  jobs[1].item_bytes = 1;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 64u * 64 * 8);
+  jobs[1].num_elements = 63;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 16u * 64 * 8);
 }
 
 TEST(DeviceMeter, KnowsItsDtypes) {
