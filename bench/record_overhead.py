@@ -1,6 +1,6 @@
 """What recording costs a training step, in one process: bare and recorded steps alternate, medians decide.
 
-    record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, md5 or tensor)
+    record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, sketch, md5 or tensor)
     record_overhead.py calls KIND                                      per-call cost on three 16-element tensors
     record_overhead.py lend tensor WRITERS                             tensors in host memory, lent to so many writers
 
@@ -86,6 +86,8 @@ def debugger(folder, level, kind):
     config = {"dump_path": folder, "level": level, "task": "tensor" if kind == "tensor" else "statistics"}
     if kind == "md5":
         config["statistics"] = {"summary_mode": "md5"}
+    if kind == "sketch":
+        config["statistics"] = {"sketch": 64}
     path = os.path.join(folder, "config.json")
     with open(path, "w") as file:
         json.dump(config, file)
@@ -285,7 +287,7 @@ def calls(options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("level")
-    parser.add_argument("kind", choices=("statistics", "md5", "tensor"))
+    parser.add_argument("kind", choices=("statistics", "sketch", "md5", "tensor"))
     parser.add_argument("threads", type=int, nargs="?", default=1)
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--device", default="cpu")

@@ -295,7 +295,9 @@ VN_API uint64_t VnCudaDtypes(void); /* bit i: the dtype with code i can be measu
  * `ring` is memory of the host that the device can write to at `ring_on_device`: VN_RING_WORDS words of 64
  * bits, which stay until the recorder is closed. Job s writes eight words at 8 * (s % (VN_RING_WORDS / 8)),
  * in any order: sum, sum of squares (doubles), lowest, highest (doubles, or integers), digest, whether the
- * last element has a sign, s, and the exclusive or of these seven. */
+ * last element has a sign, s, and the exclusive or of these seven. Where sketches are asked for, the ring has
+ * VN_SKETCH_WORDS more words for each place behind these: the 64 sums, or up to 63 elements and zeros
+ * (doubles), the number of elements that counted as 0, and the exclusive or of these and s. */
 enum { VN_RING_WORDS = 65536 };
 VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t ring_on_device);
 /* What the caller's thread must launch, after a call that has said VN_SEEN_LAUNCHES and before anything may
@@ -303,7 +305,7 @@ VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t 
  * jobs, variant; then the kernel's arguments: s of the first job; for each of four jobs address, number of
  * elements, vectors of 16 bytes for a block and, but for the first job, its first block; 8 sizes and 8
  * strides of the only job. The variant has, a byte each: kind, bytes of an element, what is wanted (1
- * statistics, 2 CRC-32, 4 xor), layout (0 one run of memory, 1 runs of whole vectors, 2 anything), number of
+ * statistics, 2 CRC-32, 4 xor, 8 sketch), layout (0 one run of memory, 1 runs of whole vectors, 2 anything), number of
  * sizes, whether indices need 64 bits. Valid until this thread's next call. */
 enum { VN_LAUNCH_WORDS = 37 };
 VN_API VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, size_t* num_words);
