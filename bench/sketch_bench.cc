@@ -64,11 +64,13 @@ bool IsRight(const StridedTensor& tensor, const Sketch& sketch) {
   for (std::int64_t i = 0; i < tensor.shape[0]; ++i) {
     float value;
     std::memcpy(&value, tensor.data + 4 * i, 4);
-    const auto block = static_cast<std::uint64_t>(i) / kSketchSums, place = static_cast<std::uint64_t>(i) % kSketchSums;
+    const auto block = static_cast<std::uint64_t>(i) / kSketchSums,
+               place = static_cast<std::uint64_t>(i) % kSketchSums;
     sums[place ^ SketchTurn(block)] += (SketchSigns(block) >> place & 1) != 0 ? -value : value;
   }
   for (std::size_t b = 0; b < kSketchSums; ++b) {
-    if (std::abs(sums[b] - sketch.numbers[b]) > 1e-9 * std::sqrt(static_cast<double>(tensor.shape[0]))) return false;
+    if (std::abs(sums[b] - sketch.numbers[b]) > 1e-9 * std::sqrt(static_cast<double>(tensor.shape[0])))
+      return false;
   }
   return true;
 }
@@ -85,7 +87,8 @@ int Run(bool small) {
       std::fprintf(stderr, "%s: wrong result\n", scenario.name);
       return 1;
     }
-    const std::int64_t repeat = std::max<std::int64_t>(1, (small ? 1 << 20 : 1 << 25) / scenario.num_elements);
+    const std::int64_t repeat =
+        std::max<std::int64_t>(1, (small ? 1 << 20 : 1 << 25) / scenario.num_elements);
     std::vector<double> seconds[2];
     double sum = 0;
     for (int round = 0; round < (small ? 3 : 21); ++round) {
@@ -107,6 +110,4 @@ int Run(bool small) {
 }  // namespace
 }  // namespace vernier::bench
 
-int main(int argc, char** argv) {
-  return vernier::bench::Run(argc > 1 && std::string(argv[1]) == "--small");
-}
+int main(int argc, char** argv) { return vernier::bench::Run(argc > 1 && std::string(argv[1]) == "--small"); }

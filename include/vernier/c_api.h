@@ -210,8 +210,8 @@ enum {
 
 /* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
  * "statistics" | "md5" | "xor", "precision": "low" | "high", "sketch": 0 | 8 | 16 | 32 | 64, "tensors":
- * false, "identity": false}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most. min_free_bytes -1: 5 GiB or 5
- * % of the disk, whichever is less. An unknown key is an error.
+ * false, "identity": false}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most.
+ * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},
@@ -305,8 +305,8 @@ VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t 
  * jobs, variant; then the kernel's arguments: s of the first job; for each of four jobs address, number of
  * elements, vectors of 16 bytes for a block and, but for the first job, its first block; 8 sizes and 8
  * strides of the only job. The variant has, a byte each: kind, bytes of an element, what is wanted (1
- * statistics, 2 CRC-32, 4 xor, 8 sketch), layout (0 one run of memory, 1 runs of whole vectors, 2 anything), number of
- * sizes, whether indices need 64 bits. Valid until this thread's next call. */
+ * statistics, 2 CRC-32, 4 xor, 8 sketch), layout (0 one run of memory, 1 runs of whole vectors, 2 anything),
+ * number of sizes, whether indices need 64 bits. Valid until this thread's next call. */
 enum { VN_LAUNCH_WORDS = 37 };
 VN_API VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, size_t* num_words);
 /* Computes CRC-32 and the exclusive or of words of 64 bits, of a tensor with VN_TENSOR_ON_DEVICE in C order,

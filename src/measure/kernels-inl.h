@@ -8,8 +8,8 @@
 #include "hwy/highway.h"
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
-#include "measure/stored-inl.h"  // first: the others load with it
 #include "measure/sketch-inl.h"
+#include "measure/stored-inl.h"  // first: the others load with it
 #include "measure/summary-inl.h"
 
 #include "measure/divergence-inl.h"  // behind what it loads with
@@ -250,17 +250,18 @@ constexpr TypedKernels<T> kTyped = {
      Precheck<6, T>, Precheck<7, T>}};
 
 const Kernels* Table() {
-  static const Kernels table = {hwy::TargetName(HWY_TARGET),
-                                kTyped<float>,
-                                kTyped<double>,
-                                Widen<Float16>,
-                                Widen<BFloat16>,
-                                Widen<float>,
-                                RelativeHalf,
-                                {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
-                                {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
-                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), AllSketches(SummedTypes()), Xor64},
-                                Divergence};
+  static const Kernels table = {
+      hwy::TargetName(HWY_TARGET),
+      kTyped<float>,
+      kTyped<double>,
+      Widen<Float16>,
+      Widen<BFloat16>,
+      Widen<float>,
+      RelativeHalf,
+      {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
+      {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
+      {AllSums(SummedTypes()), AllRanges(RangedTypes()), AllSketches(SummedTypes()), Xor64},
+      Divergence};
   return &table;
 }
 

@@ -14,7 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Constants, by the lanes of registers.
 struct SketchLanes {
-  alignas(64) std::uint64_t to_top[kSketchSums];          // shifts the sign of each element of a group to the top
+  alignas(64) std::uint64_t to_top[kSketchSums];  // shifts the sign of each element of a group to the top
   alignas(64) std::int64_t turned[kNumLanes][kNumLanes];  // lane ^ turn
   SketchLanes() {
     for (std::size_t i = 0; i < kSketchSums; ++i) to_top[i] = kSketchSums - 1 - i;

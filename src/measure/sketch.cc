@@ -24,9 +24,9 @@ double Norm(const Sketch& sketch) {
 
 double Quotient(double error, double norm) { return error == 0 ? 0 : error / norm; }
 
-// Of two directions t / |t| and g / |g| the difference has the square 2 - 2 cosine. Estimated so, and not from
-// |t - g|, what tensors of different length differ by is no error of their angle: a tensor that is merely
-// scaled has the cosine 1.
+// Of two directions t / |t| and g / |g| the difference has the square 2 - 2 cosine. Estimated so, and not
+// from |t - g|, what tensors of different length differ by is no error of their angle: a tensor that is
+// merely scaled has the cosine 1.
 double CosineOf(const Sketch& target, const Sketch& golden, const SketchNorms& norms) {
   if (norms.target == 0 && norms.golden == 0) return 1;
   if (norms.target == 0 || norms.golden == 0) return 0;
@@ -63,7 +63,8 @@ std::optional<SketchEstimate> EstimateDifference(const Sketch& target, const Ske
   }
   double sum_sq = 0, largest = 0;
   for (std::size_t i = 0; i < target.numbers.size(); ++i) {
-    const double difference = Counted(target.numbers[i], target.whole) - Counted(golden.numbers[i], golden.whole);
+    const double difference =
+        Counted(target.numbers[i], target.whole) - Counted(golden.numbers[i], golden.whole);
     sum_sq += difference * difference;
     largest = std::max(largest, difference * difference);
   }

@@ -11,8 +11,8 @@
 
 namespace vernier {
 
-inline constexpr std::size_t kSketchSums = 64;      // and elements of a block, which go to different sums
-inline constexpr double kSketchLargest = 1e30;      // magnitudes above count as 0, as NaN and infinities do
+inline constexpr std::size_t kSketchSums = 64;       // and elements of a block, which go to different sums
+inline constexpr double kSketchLargest = 1e30;       // magnitudes above count as 0, as NaN and infinities do
 inline constexpr std::size_t kFewestSketchSums = 8;  // after folding
 
 // The hash behind signs and places: a counter in, 64 bits out.

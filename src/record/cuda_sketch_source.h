@@ -1,5 +1,5 @@
-// The part of the kernels in cuda_source.cc that makes sketches: compiled only where they are asked for, because
-// whoever does not shall not wait for it.
+// The part of the kernels in cuda_source.cc that makes sketches: compiled only where they are asked for,
+// because whoever does not shall not wait for it.
 #pragma once
 
 namespace vernier::cuda {

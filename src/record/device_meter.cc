@@ -146,7 +146,8 @@ Result<std::shared_ptr<Slot>> DeviceMeter::Measure(const TensorWords& tensor, Re
   if (kind == nullptr || tensor.shape.size() > cuda::kMaxAxes) {
     return Error{ErrorCode::kUnsupported, "words", "a tensor that cannot be measured on its device"};
   }
-  const SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision, options_.sketch_sums);
+  const SummaryRequest request =
+      RequestFor(*tensor.dtype, options_.summary, options_.high_precision, options_.sketch_sums);
   const bool in_order = request.crc32 || request.xor64 || request.sketch_sums != 0;
   const Walk walk = in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
   auto slot = std::make_shared<Slot>();

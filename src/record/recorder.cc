@@ -197,7 +197,8 @@ Result<Done> Recorder::UseCuda(const std::string& compiler_path) {
   const std::scoped_lock lock(impl_->mutex);
   RecorderShared& shared = impl_->shared;
   if (shared.device != nullptr) return Done{};
-  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher, CudaLauncher::Create(compiler_path, shared.options.sketch_sums != 0));
+  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher,
+                      CudaLauncher::Create(compiler_path, shared.options.sketch_sums != 0));
   shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(launcher));
   return Done{};
 }

@@ -19,9 +19,13 @@ std::string Decoded(std::string_view text) {
 
 // The examples of RFC 4648.
 TEST(Base64, EncodesAndDecodesTheExamplesOfItsStandard) {
-  const std::pair<std::string_view, std::string_view> examples[] = {
-      {"", ""},           {"f", "Zg=="},         {"fo", "Zm8="},        {"foo", "Zm9v"},
-      {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+  const std::pair<std::string_view, std::string_view> examples[] = {{"", ""},
+                                                                    {"f", "Zg=="},
+                                                                    {"fo", "Zm8="},
+                                                                    {"foo", "Zm9v"},
+                                                                    {"foob", "Zm9vYg=="},
+                                                                    {"fooba", "Zm9vYmE="},
+                                                                    {"foobar", "Zm9vYmFy"}};
   for (const auto& [text, encoded] : examples) {
     EXPECT_EQ(Encoded(text), ">" + std::string(encoded));
     EXPECT_EQ(Decoded(encoded), text);
@@ -35,7 +39,8 @@ TEST(Base64, KeepsEveryByte) {
 }
 
 TEST(Base64, RefusesWhatIsNone) {
-  for (const char* text : {"Z", "Zg", "Zg=", "Zg==Zg==", "=Zg=", "Z===", "====", "Zm 9v", "Zm9-", "Zm9\xC3"}) {
+  for (const char* text :
+       {"Z", "Zg", "Zg=", "Zg==Zg==", "=Zg=", "Z===", "====", "Zm 9v", "Zm9-", "Zm9\xC3"}) {
     EXPECT_EQ(Decoded(text), "none") << text;
   }
 }

@@ -118,7 +118,8 @@ TEST(Sketch, OfOneToOneHundredAndThirtyIsTheReferenceVector) {
 
 TEST(Sketch, HasTheBitsOfTheDefinitionAtEveryTailLengthOnEveryTarget) {
   ForEachTarget([] {
-    for (const std::size_t count : {64, 65, 66, 67, 69, 80, 96, 127, 128, 129, 2047, 2048, 2049, 4099, 65537}) {
+    for (const std::size_t count :
+         {64, 65, 66, 67, 69, 80, 96, 127, 128, 129, 2047, 2048, 2049, 4099, 65537}) {
       for (const std::size_t skip : {0, 1, 3}) {
         const std::vector<float> data = RandomFloats(count + skip);
         const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)}, strides{1};
@@ -158,7 +159,8 @@ TEST(Sketch, HasTheSameBitsForOneAndSixteenThreads) {
       std::vector<std::thread> threads;
       for (std::size_t first = 0; first < num_threads; ++first) {
         threads.emplace_back([&, first] {
-          for (std::size_t chunk = first; chunk < task.num_chunks(); chunk += num_threads) task.RunChunk(chunk);
+          for (std::size_t chunk = first; chunk < task.num_chunks(); chunk += num_threads)
+            task.RunChunk(chunk);
         });
       }
       for (std::thread& thread : threads) thread.join();
@@ -192,7 +194,8 @@ TEST(Sketch, TakesWhatIsNoNumberOrVeryLargeAsZeroAndCountsIt) {
     EXPECT_EQ(sketch.num_bad, 2u);
     EXPECT_EQ(sketch.numbers, Defined(Doubles(values)));
     // Every element -inf, as in a mask.
-    const Sketch mask = SketchOf(Dtype::kF32, std::vector<float>(1000, -std::numeric_limits<float>::infinity()));
+    const Sketch mask =
+        SketchOf(Dtype::kF32, std::vector<float>(1000, -std::numeric_limits<float>::infinity()));
     EXPECT_EQ(mask.num_bad, 1000u);
     EXPECT_EQ(mask.numbers, Sums(64, 0.0));
   });
@@ -329,7 +332,8 @@ TEST(SketchEstimate, IsRightWithinWhatTheFormatPromises) {
     std::size_t num_sums;
     double low, high, rms;  // of 5 % and 95 % of the ratios, and their root mean square error
   };
-  constexpr Bound kBounds[] = {{8, 0.50, 1.45, 0.30}, {16, 0.64, 1.35, 0.22}, {32, 0.75, 1.23, 0.16}, {64, 0.82, 1.17, 0.12}};
+  constexpr Bound kBounds[] = {
+      {8, 0.50, 1.45, 0.30}, {16, 0.64, 1.35, 0.22}, {32, 0.75, 1.23, 0.16}, {64, 0.82, 1.17, 0.12}};
   std::array<std::vector<double>, 4> ratios, cosines;
   std::mt19937_64 random(20261);
   std::normal_distribution<double> normal;
@@ -341,9 +345,9 @@ TEST(SketchEstimate, IsRightWithinWhatTheFormatPromises) {
     const std::size_t bad_column = random() % columns;
     for (std::size_t i = 0; i < count; ++i) {
       golden[i] = normal(random);
-      const double error = pair % 3 == 0   ? golden[i] * normal(random)            // relative to each element
-                           : pair % 3 == 1 ? normal(random)                        // everywhere alike
-                                           : (i % columns == bad_column) * 3.0;    // one column is shifted
+      const double error = pair % 3 == 0   ? golden[i] * normal(random)          // relative to each element
+                           : pair % 3 == 1 ? normal(random)                      // everywhere alike
+                                           : (i % columns == bad_column) * 3.0;  // one column is shifted
       target[i] = golden[i] + size * error;
     }
     const Exact exact = ExactOf(target, golden);
@@ -362,7 +366,8 @@ TEST(SketchEstimate, IsRightWithinWhatTheFormatPromises) {
     std::sort(ratios[k].begin(), ratios[k].end());
     double sum_sq = 0;
     for (const double ratio : ratios[k]) sum_sq += (ratio - 1) * (ratio - 1);
-    const double low = ratios[k][kPairs / 20], high = ratios[k][kPairs - kPairs / 20], median = ratios[k][kPairs / 2];
+    const double low = ratios[k][kPairs / 20], high = ratios[k][kPairs - kPairs / 20],
+                 median = ratios[k][kPairs / 2];
     RecordProperty("quantiles_" + std::to_string(kBounds[k].num_sums),
                    std::to_string(low) + " " + std::to_string(median) + " " + std::to_string(high) + " rms " +
                        std::to_string(std::sqrt(sum_sq / kPairs)));
@@ -446,7 +451,8 @@ TEST(SketchEstimate, HasNothingToSayOfTensorsThatAreNotAlike) {
 TEST(SketchEstimate, HasAnAnswerForTensorsOfZeros) {
   const std::vector<double> zeros(100), ones(100, 1.0);
   const Sketch zero = SketchOf(Dtype::kF64, zeros), one = SketchOf(Dtype::kF64, ones);
-  const auto both = EstimateDifference(zero, zero, {}), golden = EstimateDifference(one, zero, SketchNorms{10, 0});
+  const auto both = EstimateDifference(zero, zero, {}),
+             golden = EstimateDifference(one, zero, SketchNorms{10, 0});
   EXPECT_EQ(both->relative_error, 0);
   EXPECT_EQ(both->cosine, 1);
   EXPECT_EQ(golden->relative_error, kInf);

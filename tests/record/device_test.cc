@@ -89,7 +89,8 @@ TEST(CudaCompiler, SaysWhatCannotBeLoaded) {
   EXPECT_FALSE(code.error().detail.empty());
 }
 
-// With CUDA's run-time compiler alone, which needs no device: VERNIER_NVRTC names it where it has no usual name.
+// With CUDA's run-time compiler alone, which needs no device: VERNIER_NVRTC names it where it has no usual
+// name.
 TEST(CudaCompiler, TakesTheKernelsWithAndWithoutSketches) {
   const char* const path = std::getenv("VERNIER_NVRTC");
   const Result<const std::string*> plain = cuda::CompiledKernel(90, path != nullptr ? path : "", false);

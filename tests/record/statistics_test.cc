@@ -227,7 +227,8 @@ RecorderOptions WithSketches(std::size_t num_sums) {
 // The keys of the only tensor of a document, in order.
 std::string KeysOf(const std::string& document) {
   std::string keys;
-  for (std::size_t at = document.find("\"type\""); at != std::string::npos; at = document.find("\n     \"", at)) {
+  for (std::size_t at = document.find("\"type\""); at != std::string::npos;
+       at = document.find("\n     \"", at)) {
     at = document.find('"', at) + 1;
     keys += document.substr(at, document.find('"', at) - at) + " ";
   }

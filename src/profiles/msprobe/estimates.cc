@@ -52,7 +52,8 @@ bool IsCoarse(double norm) {
 // The recorded norms, where they are those of what was sketched.
 std::optional<SketchNorms> NormsOf(const Leaf& npu, const Leaf& bench, const Sketch& t, const Sketch& g) {
   constexpr std::size_t kNorm = 3;
-  const std::optional<double> target = NumericOf(npu.statistics[kNorm]), golden = NumericOf(bench.statistics[kNorm]);
+  const std::optional<double> target = NumericOf(npu.statistics[kNorm]),
+                              golden = NumericOf(bench.statistics[kNorm]);
   if (t.num_bad != 0 || g.num_bad != 0 || !target || !golden) return std::nullopt;
   if (!std::isfinite(*target) || !std::isfinite(*golden)) return std::nullopt;
   const bool coarse = HasSixteenBits(npu.dtype) && (IsCoarse(*target) || IsCoarse(*golden));
@@ -85,11 +86,10 @@ Result<std::optional<Sketch>> ReadSketch(const Leaf& leaf) {
   const auto wanted = sketch.whole ? CountElements(leaf.shape) : std::nullopt;
   const bool fits = sketch.whole ? wanted == size : IsSketchSize(size);
   if (bytes->size() % unit != 0 || !fits) {
-    return BadSketch(field,
-                     fmt::format("{} bytes, where {} are right", bytes->size(),
-                                 sketch.whole && wanted ? std::to_string(*wanted * unit)
-                                 : sketch.whole         ? "fewer than 64 numbers"
-                                                        : fmt::format("{0} times 8, 16, 32 or 64", unit)));
+    return BadSketch(field, fmt::format("{} bytes, where {} are right", bytes->size(),
+                                        sketch.whole && wanted ? std::to_string(*wanted * unit)
+                                        : sketch.whole         ? "fewer than 64 numbers"
+                                                       : fmt::format("{0} times 8, 16, 32 or 64", unit)));
   }
   sketch.numbers.resize(size * parts);
   std::memcpy(sketch.numbers.data(), bytes->data(), bytes->size());
@@ -106,8 +106,7 @@ Estimate EstimateFrom(const Leaf& npu, const Leaf& bench) {
   const Result<std::optional<Sketch>> target = ReadSketch(npu), golden = ReadSketch(bench);
   if (!target || !golden) {
     const Error& error = target ? golden.error() : target.error();
-    estimate.problem =
-        fmt::format("{} {}: {}", target ? "Bench" : "NPU", error.where, error.detail);
+    estimate.problem = fmt::format("{} {}: {}", target ? "Bench" : "NPU", error.where, error.detail);
     return estimate;
   }
   // Elements are put by their place in the tensor, and numbers of another type are rounded differently.

@@ -108,9 +108,12 @@ TEST(Estimates, ExplainWhatIsWrongWithASketch) {
   };
   EXPECT_EQ(problem("%%%%"), "NPU sketch: no base64 text of 4 characters");
   EXPECT_EQ(problem("AAA"), "NPU sketch: no base64 text of 3 characters");
-  EXPECT_EQ(problem(Text(std::vector<double>(63))), "NPU sketch: 504 bytes, where 8 times 8, 16, 32 or 64 are right");
-  EXPECT_EQ(problem(Text(std::vector<double>(128))), "NPU sketch: 1024 bytes, where 8 times 8, 16, 32 or 64 are right");
-  EXPECT_EQ(problem(Text(std::vector<double>(64, std::nan("")))), "NPU sketch: NaN or an infinity among the sums");
+  EXPECT_EQ(problem(Text(std::vector<double>(63))),
+            "NPU sketch: 504 bytes, where 8 times 8, 16, 32 or 64 are right");
+  EXPECT_EQ(problem(Text(std::vector<double>(128))),
+            "NPU sketch: 1024 bytes, where 8 times 8, 16, 32 or 64 are right");
+  EXPECT_EQ(problem(Text(std::vector<double>(64, std::nan("")))),
+            "NPU sketch: NaN or an infinity among the sums");
   EXPECT_EQ(problem("", Text({1, 2})), "NPU values: 16 bytes, where fewer than 64 numbers are right");
   target.leaf.shape = "[1, 3]";
   EXPECT_EQ(problem("", Text({1, 2})), "NPU values: 16 bytes, where 24 are right");

@@ -274,7 +274,7 @@ def test_the_jsonl_report_has_the_whole_estimate(recording, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "broken, says",
+    ("broken", "says"),
     [
         ("not base64!", "NPU sketch: no base64 text of 11 characters"),
         ("AAAA", "NPU sketch: 3 bytes, where 8 times 8, 16, 32 or 64 are right"),
