@@ -514,7 +514,7 @@ def measure(
                 sum_lane = tl.arange(0, _SUMS)
                 sketch_sums = tl.zeros((_SUMS,), tl.float64)
                 sketch_bad = number * 0
-                for i in range(0, num_blocks):
+                for i in range(num_blocks):
                     theirs = sketches + i * _WORDS_OF_SKETCH
                     to_add = theirs.to(tl.pointer_type(tl.float64)) + sum_lane
                     sketch_sums += tl.load(to_add, cache_modifier=".cg")

@@ -88,7 +88,7 @@ constexpr TableColumn kColumns[] = {
     {kRealOnly, kBoth, false, {"Data_name", [](const ResultRow& r, TextArena&) { return Cell(r.data_name); }, "the two data files"}},
 };
 constexpr Column kEstimateColumns[] = {
-    {"Error estimate", ErrorEstimate, "|n - b| / |b| from the sketches of both dumps, right to about 9 % with 64 sums; exact below 64 elements"},
+    {"Error estimate", ErrorEstimate, "|n - b| / |b| from the sketches of both dumps, to about 9 % with 64 sums"},
     {"Cosine estimate", CosineEstimate, "n.b / (|n| |b|) from the sketches and norms of both dumps"},
 };
 // clang-format on

@@ -62,7 +62,7 @@ def test_one_to_one_hundred_and_thirty(recording, sums):
     described = record(recording, values, sums)
     assert len(described["sketch"].strip()) == {64: 684, 32: 344, 16: 172, 8: 88}[sums]
     np.testing.assert_array_equal(numbers(described["sketch"]), defined(values, sums))
-    assert "sketch_bad" not in described and "values" not in described
+    assert not {"sketch_bad", "values"} & set(described)
 
 
 @pytest.mark.parametrize("dtype", "float32 float64 float16 bfloat16 int8 uint8 int16 int32 int64 bool".split())
@@ -100,7 +100,7 @@ def test_what_does_not_count_is_counted(recording):
 def test_few_elements_are_kept_whole(recording):
     tensor = torch.tensor([[1.5, float("nan")], [-3e38, 4.0]]).t()
     described = record(recording, tensor, sketch=8)
-    assert "sketch" not in described and "sketch_bad" not in described
+    assert not {"sketch_bad", "sketch"} & set(described)
     np.testing.assert_array_equal(numbers(described["values"]), tensor.double().flatten())
     assert list(numbers(record(recording, torch.tensor(7))["values"])) == [7.0]
     assert "values" not in record(recording, torch.zeros(0))
@@ -242,7 +242,7 @@ def test_the_finer_of_two_is_folded(recording, tmp_path, monkeypatch):
 
 def test_without_sketches_tables_are_as_ever(recording, tmp_path, monkeypatch):
     off = pair(recording, tmp_path, monkeypatch, (0, 0))
-    assert "sketch" not in off[0].read_text() and "values" not in off[0].read_text()
+    assert not any(word in off[0].read_text() for word in ("sketch", "values"))
     assert "Error estimate" not in compare(tmp_path, *off)[0]
     mixed = pair(recording, tmp_path, monkeypatch, (64, 0))
     rows = compare(tmp_path, *mixed)
