@@ -8,12 +8,12 @@
 #include "hwy/highway.h"
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
-#include "measure/sketch-inl.h"
 #include "measure/stored-inl.h"  // first: the others load with it
 #include "measure/summary-inl.h"
 
 #include "measure/divergence-inl.h"  // behind what it loads with
 #include "measure/precheck-inl.h"
+#include "measure/sketch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {

@@ -1,6 +1,6 @@
 // A sketch: 64 signed sums of a tensor's elements, from which the distance of two tensors can be estimated
-// without either of them. docs/formats/msprobe_dump.md has the definition, which is part of the file format:
-// two recordings are comparable because every element goes to the same sum with the same sign in both.
+// without either of them. The definition is part of a file format (docs/formats/): two recordings are
+// comparable because every element goes to the same sum with the same sign in both.
 #pragma once
 
 #include <cstddef>
