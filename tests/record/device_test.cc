@@ -221,6 +221,39 @@ TEST(KernelQueue, HasTheProgramLaunchAndTakesWhatArrives) {
   EXPECT_NE(text.find("\"Mean\": 6.5"), std::string::npos);
 }
 
+TEST(KernelQueue, TakesSketchesThatAreWhole) {
+  RecorderOptions options;
+  options.sketch_sums = 64;
+  Recording recording(options);
+  constexpr std::size_t kPlaces = VN_RING_WORDS / 8;
+  std::vector<std::uint64_t> ring(VN_RING_WORDS + kPlaces * VN_SKETCH_WORDS);
+  ASSERT_TRUE(recording->UseKernels(ring.data(), reinterpret_cast<std::uintptr_t>(ring.data())));
+  const std::vector<float> data(100, 2.0f);
+  const auto write = [&](std::uint64_t sequence, bool whole) {
+    std::uint64_t* const found = &ring[8 * sequence];
+    found[6] = found[7] = sequence;
+    std::uint64_t* const sketch = &ring[VN_RING_WORDS + VN_SKETCH_WORDS * sequence];
+    sketch[0] = std::bit_cast<std::uint64_t>(1.0);
+    sketch[64] = 5;
+    sketch[65] = sketch[0] ^ 5 ^ sequence ^ (whole ? 0 : 1);
+  };
+  recording.Put("call", "{\"x\":[\x01]}", OnDevice(data, {10, 10}, {1, 10}));
+  const std::vector<std::int64_t> launch = recording->TakeLaunches();
+  ASSERT_EQ(launch.size(), static_cast<std::size_t>(VN_LAUNCH_WORDS));
+  EXPECT_EQ(launch[4] >> 16 & 255, cuda::kStatistics | cuda::kSketch);
+  EXPECT_EQ(launch[4] >> 24 & 255, cuda::kScattered);  // in the order of elements, not of memory
+  write(1, true);
+  recording.Flush();
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch_bad"), std::vector<std::string>{"5"});
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch").at(0).substr(0, 14), "\"AAAAAAAA8D8AA");
+  recording.Put("other", "{\"x\":[\x01]}", OnDevice(data, {100}, {1}));
+  recording->TakeLaunches();
+  write(2, false);
+  recording->Lose(2, 1, {ErrorCode::kUnsupported, "a device", "half a sketch"});
+  EXPECT_FALSE(recording->Flush());
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch").size(), 1u);
+}
+
 TEST(KernelQueue, GivesEachThreadItsOwnLaunches) {
   Recording recording;
   Kernels kernels(*recording);
