@@ -1,15 +1,16 @@
 """What recording costs a training step, in one process: bare and recorded steps alternate, medians decide.
 
-    record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]   (KIND: statistics, md5 or tensor)
+    record_overhead.py LEVEL KIND THREADS [--steps N] [--device cpu|cuda] [--small]
     record_overhead.py calls KIND                                      per-call cost on three 16-element tensors
     record_overhead.py lend tensor WRITERS                             tensors in host memory, lent to so many writers
 
-Prints one line of json; "reading_ratio" is what a bare step and plainly reading every measured byte once would take
-together, the least that any recording could. With KIND tensor it has the speeds, in GB (10^9 bytes) a second of the
-recorded step: "seen" of what was handed over, "stored" of what was written; beside them what the same machine does
-plainly: "plain_copy" from the device to pinned memory, "plain_writers" to files in the same folder. The model on the
-CPU is a decoder of 12 layers, width 512, 50 M parameters, 256 tokens, float32 and SGD; on a GPU one of 16 layers, width
-2048, 16 heads, 0.94 B parameters, 4 x 1024 tokens, bfloat16, without SGD.
+KIND is statistics, sketch (the same with 64 sums of each tensor), md5 or tensor. Prints one line of json;
+"reading_ratio" is what a bare step and plainly reading every measured byte once would take together, the least that
+any recording could. With KIND tensor it has the speeds, in GB (10^9 bytes) a second of the recorded step: "seen" of
+what was handed over, "stored" of what was written; beside them what the same machine does plainly: "plain_copy" from
+the device to pinned memory, "plain_writers" to files in the same folder. The model on the CPU is a decoder of 12
+layers, width 512, 50 M parameters, 256 tokens, float32 and SGD; on a GPU one of 16 layers, width 2048, 16 heads, 0.94
+B parameters, 4 x 1024 tokens, bfloat16, without SGD.
 """
 
 import argparse
@@ -86,6 +87,8 @@ def debugger(folder, level, kind):
     config = {"dump_path": folder, "level": level, "task": "tensor" if kind == "tensor" else "statistics"}
     if kind == "md5":
         config["statistics"] = {"summary_mode": "md5"}
+    if kind == "sketch":
+        config["statistics"] = {"sketch": 64}
     path = os.path.join(folder, "config.json")
     with open(path, "w") as file:
         json.dump(config, file)
@@ -285,7 +288,7 @@ def calls(options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("level")
-    parser.add_argument("kind", choices=("statistics", "md5", "tensor"))
+    parser.add_argument("kind", choices=("statistics", "sketch", "md5", "tensor"))
     parser.add_argument("threads", type=int, nargs="?", default=1)
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--device", default="cpu")

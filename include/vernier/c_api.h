@@ -209,8 +209,8 @@ enum {
 };
 
 /* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
- * "statistics" | "md5" | "xor", "precision": "low" | "high", "tensors": false, "identity": false,
- * "diff_nums": 1}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most.
+ * "statistics" | "md5" | "xor", "precision": "low" | "high", "sketch": 0 | 8 | 16 | 32 | 64, "tensors":
+ * false, "identity": false, "diff_nums": 1}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most.
  * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
@@ -268,6 +268,11 @@ VN_API VnStatus VnRecorderDescribe(VnRecorder* recorder, const char* file_stem, 
  * filled, and its number may be used again. Slots never filled are null at VnRecorderFlush. */
 VN_API VnStatus VnRecorderFill(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
                                const int64_t* values, const uint8_t* kinds, const uint64_t* digests);
+/* Sketches of deferred tensors, before VnRecorderFillFound: for each slot VN_SKETCH_WORDS words, as a kernel
+ * writes them to the ring of VnRecorderUseKernels; the last one is not looked at. */
+enum { VN_SKETCH_WORDS = 66 };
+VN_API VnStatus VnRecorderFillSketches(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
+                                       const uint64_t* words);
 /* The same from what was found on a device: for each slot eight words, as a kernel writes them to the ring of
  * VnRecorderUseKernels; the last two are not looked at. The rules for Max, Min, Mean and Norm are applied
  * here. */
@@ -307,7 +312,9 @@ VN_API uint64_t VnCudaDtypes(void); /* bit i: the dtype with code i can be measu
  * `ring` is memory of the host that the device can write to at `ring_on_device`: VN_RING_WORDS words of 64
  * bits, which stay until the recorder is closed. Job s writes eight words at 8 * (s % (VN_RING_WORDS / 8)),
  * in any order: sum, sum of squares (doubles), lowest, highest (doubles, or integers), digest, whether the
- * last element has a sign, s, and the exclusive or of these seven. */
+ * last element has a sign, s, and the exclusive or of these seven. Where sketches are asked for, the ring has
+ * VN_SKETCH_WORDS more words for each place behind these: the 64 sums, or up to 63 elements and zeros
+ * (doubles), the number of elements that counted as 0, and the exclusive or of these and s. */
 enum { VN_RING_WORDS = 65536 };
 VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t ring_on_device);
 /* What the caller's thread must launch, after a call that has said VN_SEEN_LAUNCHES and before anything may
@@ -315,8 +322,8 @@ VN_API VnStatus VnRecorderUseKernels(VnRecorder* recorder, void* ring, uint64_t 
  * jobs, variant; then the kernel's arguments: s of the first job; for each of four jobs address, number of
  * elements, vectors of 16 bytes for a block and, but for the first job, its first block; 8 sizes and 8
  * strides of the only job. The variant has, a byte each: kind, bytes of an element, what is wanted (1
- * statistics, 2 CRC-32, 4 xor), layout (0 one run of memory, 1 runs of whole vectors, 2 anything), number of
- * sizes, whether indices need 64 bits. Valid until this thread's next call. */
+ * statistics, 2 CRC-32, 4 xor, 8 sketch), layout (0 one run of memory, 1 runs of whole vectors, 2 anything),
+ * number of sizes, whether indices need 64 bits. Valid until this thread's next call. */
 enum { VN_LAUNCH_WORDS = 37 };
 VN_API VnStatus VnRecorderTakeLaunches(VnRecorder* recorder, const int64_t** words, size_t* num_words);
 /* Computes CRC-32 and the exclusive or of words of 64 bits, of a tensor with VN_TENSOR_ON_DEVICE in C order,

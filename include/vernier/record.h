@@ -37,6 +37,7 @@ struct RecorderOptions {
   bool tensors = false;              // write a file for each tensor
   bool dedup = true;                 // write equal tensors of a folder once
   bool full_statistics = false;      // measure what is stored as measure.h does, instead of as torch would
+  std::size_t sketch_sums = 0;       // of a sketch beside statistics: 8, 16, 32 or 64; 0: none
   bool identity = false;             // write identity.jsonl: which tensors are the same memory
   std::int64_t diff_nums = 1;        // with a reference: stop after so many calls that differ; -1: never
   std::int64_t min_free_bytes = -1;  // stop below; -1: 5 GiB or 5 % of the disk, whichever is less
@@ -148,6 +149,7 @@ class Recorder {
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
+  Result<Done> FillSketch(std::int64_t slot, std::span<const std::uint64_t, VN_SKETCH_WORDS> words);
   Result<Done> FillFound(std::int64_t slot, std::span<const std::uint64_t, 8> words);
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words);
   Result<Done> LendTensor(std::int64_t slot, std::span<const std::int64_t> words);

@@ -4,6 +4,7 @@
 
 #include "capi/c_api_internal.h"
 #include "core/json_cursor.h"
+#include "measure/sketch.h"
 #include "record/hdf5_sink.h"
 #include "vernier/dtype.h"
 #include "vernier/record.h"
@@ -58,6 +59,10 @@ constexpr Key<RecorderOptions> kOptionKeys[] = {
     {"min_free_bytes", [](JsonCursor& json, RecorderOptions& o) { o.min_free_bytes = TakeInteger(json, -1, kMostBytes); }},
     {"diff_nums",      [](JsonCursor& json, RecorderOptions& o) { o.diff_nums = TakeInteger(json, -1, kMostBytes); }},
     {"dedup",          [](JsonCursor& json, RecorderOptions& o) { o.dedup = json.TakeBool(); }},
+    {"sketch",         [](JsonCursor& json, RecorderOptions& o) {
+       o.sketch_sums = static_cast<std::size_t>(TakeInteger(json, 0, kSketchSums));
+       if (o.sketch_sums != 0 && !IsSketchSize(o.sketch_sums)) json.Fail(JsonError::kOutOfRange);
+     }},
     {"identity",       [](JsonCursor& json, RecorderOptions& o) { o.identity = json.TakeBool(); }},
     {"summary",        [](JsonCursor& json, RecorderOptions& o) { o.summary = static_cast<SummaryMode>(TakeChoice(json, kSummaries)); }},
     {"precision",      [](JsonCursor& json, RecorderOptions& o) { o.high_precision = TakeChoice(json, kPrecisions) == 1; }},
@@ -260,6 +265,19 @@ VnStatus VnRecorderFillFound(VnRecorder* recorder, const int64_t* slots, size_t 
     for (std::size_t i = 0; i < num_slots; ++i) {
       VN_RETURN_IF_ERROR(
           r.FillFound(slots[i], std::span<const std::uint64_t, kWords>(found + kWords * i, kWords)));
+    }
+    return Done{};
+  });
+}
+
+VnStatus VnRecorderFillSketches(VnRecorder* recorder, const int64_t* slots, size_t num_slots,
+                                const uint64_t* words) {
+  return OnRecorder(recorder, [&](Recorder& r) -> Result<Done> {
+    if (num_slots > 0 && (slots == nullptr || words == nullptr)) return BadArgument("slots", "is NULL");
+    constexpr std::size_t kWords = VN_SKETCH_WORDS;
+    for (std::size_t i = 0; i < num_slots; ++i) {
+      VN_RETURN_IF_ERROR(
+          r.FillSketch(slots[i], std::span<const std::uint64_t, kWords>(words + kWords * i, kWords)));
     }
     return Done{};
   });

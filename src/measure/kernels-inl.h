@@ -13,6 +13,7 @@
 
 #include "measure/divergence-inl.h"  // behind what it loads with
 #include "measure/precheck-inl.h"
+#include "measure/sketch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::internal {
@@ -249,17 +250,18 @@ constexpr TypedKernels<T> kTyped = {
      Precheck<6, T>, Precheck<7, T>}};
 
 const Kernels* Table() {
-  static const Kernels table = {hwy::TargetName(HWY_TARGET),
-                                kTyped<float>,
-                                kTyped<double>,
-                                Widen<Float16>,
-                                Widen<BFloat16>,
-                                Widen<float>,
-                                RelativeHalf,
-                                {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
-                                {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
-                                {AllSums(SummedTypes()), AllRanges(RangedTypes()), Xor64},
-                                Divergence};
+  static const Kernels table = {
+      hwy::TargetName(HWY_TARGET),
+      kTyped<float>,
+      kTyped<double>,
+      Widen<Float16>,
+      Widen<BFloat16>,
+      Widen<float>,
+      RelativeHalf,
+      {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
+      {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
+      {AllSums(SummedTypes()), AllRanges(RangedTypes()), AllSketches(SummedTypes()), Xor64},
+      Divergence};
   return &table;
 }
 

@@ -203,9 +203,23 @@ SumTable<T...> SumTableOf(Types<T...>);
 template <class... T>
 RangeTable<T...> RangeTableOf(Types<T...>);
 
+// Adds the elements of a block, of which the first is number `first` of the tensor in C order, to the sums of
+// a sketch: see sketch.h. `first` is a multiple of kSketchSums, so that each sum gets one element of every
+// such group, in their order, whatever the width of registers. Which elements count as 0 is asked only where
+// there may be some; returned is their number.
+template <class T>
+using SketchKernel = std::uint64_t (*)(const T* x, std::size_t n, std::uint64_t first, double* sums);
+template <class... T>
+struct SketchTable {
+  std::tuple<SketchKernel<T>...> all_count, some_may_not;
+};
+template <class... T>
+SketchTable<T...> SketchTableOf(Types<T...>);
+
 struct SummaryKernels {
   decltype(SumTableOf(SummedTypes())) sum;
   decltype(RangeTableOf(RangedTypes())) range;
+  decltype(SketchTableOf(SummedTypes())) sketch;
   std::uint64_t (*xor64)(const std::byte* bytes, std::size_t num_bytes);
 };
 

@@ -35,6 +35,16 @@ constexpr RangeTable<T...> AllRanges(Types<T...>) {
   return {[](const T* x, std::size_t n, Range<Work<T>>& range) { plain::FindRange(x, 0, n, range); }...};
 }
 
+template <class... T>
+constexpr SketchTable<T...> AllSketches(Types<T...>) {
+  return {{[](const T* x, std::size_t n, std::uint64_t first, double* sums) {
+            return plain::AddToSketch<false>(x, 0, n, first, sums);
+          }...},
+          {[](const T* x, std::size_t n, std::uint64_t first, double* sums) {
+            return plain::AddToSketch<true>(x, 0, n, first, sums);
+          }...}};
+}
+
 template <unsigned kParts, class T>
 void Precheck(const T* t, const T* g, std::size_t n, const PrecheckParameters& parameters,
               PrecheckLanes& out) {
@@ -84,7 +94,7 @@ constexpr Kernels kPlain = {
     },
     {Ulp<std::uint16_t>, MaxUlp<std::uint16_t>},
     {Ulp<std::uint32_t>, MaxUlp<std::uint32_t>},
-    {AllSums(SummedTypes()), AllRanges(RangedTypes()),
+    {AllSums(SummedTypes()), AllRanges(RangedTypes()), AllSketches(SummedTypes()),
      [](const std::byte* bytes, std::size_t num_bytes) { return plain::Xor64(bytes, 0, num_bytes); }},
     [](const float* t, const float* g, std::size_t n, const DivergenceParameters& parameters,
        DivergenceLanes& out) { plain::Divergence(t, g, 0, n, parameters, out); },

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "measure/kernels_internal.h"
+#include "measure/sketch.h"
 
 namespace vernier::internal::plain {
 
@@ -362,6 +363,27 @@ void FindRange(const T* x, std::size_t first, std::size_t n, Range<Work<T>>& ran
     KeepMin(value, range.min);
     KeepMax(value, range.max);
   }
+}
+
+// `begin`: of what is left of the block. See SketchKernel.
+template <bool kSomeMayNot, class T>
+std::uint64_t AddToSketch(const T* x, std::size_t begin, std::size_t n, std::uint64_t first, double* sums) {
+  std::uint64_t num_bad = 0, signs = 0;
+  std::size_t turn = 0;
+  for (std::size_t i = begin; i < n; ++i) {
+    const std::size_t place = i % kSketchSums;
+    if (place == 0 || i == begin) {
+      signs = SketchSigns((first + i) / kSketchSums);
+      turn = SketchTurn((first + i) / kSketchSums);
+    }
+    auto value = static_cast<double>(ValueOf(LoadAt<T>(x, i)));
+    if (kSomeMayNot && !(std::abs(value) <= kSketchLargest)) {
+      value = 0;
+      ++num_bad;
+    }
+    sums[place ^ turn] += (signs >> place & 1) != 0 ? -value : value;
+  }
+  return num_bad;
 }
 
 // REQUIRES: first % 8 == 0

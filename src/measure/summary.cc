@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "measure/kernels_internal.h"
 #include "measure/plain_kernels_internal.h"
@@ -106,7 +108,21 @@ bool EndsWithMinusZero(const StridedTensor& tensor) {
 }
 
 bool NeedsOrder(const SummaryRequest& request) {
-  return request.crc32 || request.xor64 || request.copy != nullptr;
+  return request.crc32 || request.xor64 || request.copy != nullptr || request.sketch_sums != 0;
+}
+
+// Whether none of the elements that the accumulator has seen counts as 0 in a sketch.
+template <class T>
+bool AllCount(const Accumulator<T>& seen) {
+  if constexpr (std::is_integral_v<typename Accumulator<T>::S>) {
+    return true;
+  } else {
+    // Written so that NaN is a no. Infinities are beyond the range, but where the range is one of NaN.
+    if (!(seen.range.min >= -kSketchLargest && seen.range.max <= kSketchLargest)) return false;
+    double all = 0;
+    for (const double sum_sq : seen.lanes.sum_sq) all += sum_sq;
+    return all < std::numeric_limits<double>::infinity();
+  }
 }
 
 }  // namespace
@@ -123,6 +139,40 @@ SummaryTask::SummaryTask(const StridedTensor& tensor, const SummaryRequest& requ
       num_chunks_(static_cast<std::size_t>((walk_.num_elements() + kChunkElements - 1) / kChunkElements)) {
   request_.statistics = request.statistics && HasSummary(tensor.dtype);
   if (num_chunks_ > 1) others_.resize(num_chunks_ - 1);
+  if (request_.statistics && request_.sketch_sums != 0) {
+    sketches_ = std::make_unique<SketchPart[]>(num_chunks_);
+  }
+}
+
+// `first`: the block's first element in the tensor.
+template <class T>
+void SummaryTask::SketchBlock(const std::byte* block, std::size_t n, std::uint64_t first, bool all_count,
+                              SketchPart& part) const {
+  using S = typename Seen<T>::type;
+  constexpr bool kIsComplex = std::is_same_v<T, std::complex<S>>, kIsInteger = std::is_integral_v<S>;
+  using Summed = std::conditional_t<kIsInteger, double, S>;
+  const auto value_at = [&](std::size_t i, [[maybe_unused]] std::size_t which) {
+    if constexpr (kIsComplex) {
+      return plain::LoadAt<S>(block, 2 * i + which);
+    } else {
+      return plain::ValueOf(plain::LoadAt<S>(block, i));
+    }
+  };
+  for (std::size_t which = 0; which < (kIsComplex ? 2 : 1); ++which) {
+    if (is_kept_whole()) {
+      for (std::size_t i = 0; i < n; ++i) part.sums[which][i] = static_cast<double>(value_at(i, which));
+      continue;
+    }
+    alignas(64) Summed widened[kIsComplex || kIsInteger ? kBlockElements : 1];
+    const Summed* x = reinterpret_cast<const Summed*>(block);
+    if constexpr (kIsComplex || kIsInteger) {
+      for (std::size_t i = 0; i < n; ++i) widened[i] = static_cast<Summed>(value_at(i, which));
+      x = widened;
+    }
+    const auto& kernels = internal::ActiveKernels().summary.sketch;
+    const auto& table = all_count ? kernels.all_count : kernels.some_may_not;
+    part.num_bad += std::get<internal::SketchKernel<Summed>>(table)(x, n, first, part.sums[which]);
+  }
 }
 
 void SummaryTask::RunChunk(std::size_t chunk) {
@@ -149,6 +199,7 @@ void SummaryTask::RunChunk(std::size_t chunk) {
       }
       if constexpr (kHasSummary) {
         if (request_.statistics) accumulator.Add(block, n, sums, summary);
+        if (sketches_ != nullptr) SketchBlock<T>(block, n, at, AllCount(accumulator), sketches_[chunk]);
       }
       if (request_.crc32) part.crc32 = libdeflate_crc32(part.crc32, block, n * sizeof(T));
       if (request_.xor64) part.xor64 ^= summary.xor64(block, n * sizeof(T));
@@ -188,7 +239,25 @@ Summary SummaryTask::Finish() const {
     total.sum *= static_cast<double>(repeat);
     total.sum_sq *= static_cast<double>(repeat);
   }
+  if (sketches_ != nullptr) total.sketch = FinishSketch();
   return total;
+}
+
+std::shared_ptr<const Sketch> SummaryTask::FinishSketch() const {
+  Sketch all;
+  all.whole = is_kept_whole();
+  all.is_complex = Class(tensor_.dtype) == DtypeClass::kComplex;
+  const std::size_t size = all.whole ? static_cast<std::size_t>(walk_.num_elements()) : kSketchSums;
+  for (std::size_t which = 0; which < (all.is_complex ? 2u : 1u); ++which) {
+    const double* const sums = sketches_[0].sums[which];
+    all.numbers.insert(all.numbers.end(), sums, sums + size);
+    for (std::size_t chunk = 1; chunk < num_chunks_; ++chunk) {
+      for (std::size_t i = 0; i < size; ++i) all.numbers[which * size + i] += sketches_[chunk].sums[which][i];
+    }
+  }
+  for (std::size_t chunk = 0; chunk < num_chunks_; ++chunk) all.num_bad += sketches_[chunk].num_bad;
+  const bool folds = !all.whole && request_.sketch_sums < kSketchSums;
+  return std::make_shared<const Sketch>(folds ? Folded(all, request_.sketch_sums) : std::move(all));
 }
 
 Summary Summarize(const StridedTensor& tensor, const SummaryRequest& request) {

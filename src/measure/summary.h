@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "measure/sketch.h"
 #include "measure/strided.h"
 
 namespace vernier {
@@ -18,6 +20,7 @@ struct SummaryRequest {
   bool sums_of_integers = false;  // floats always have them
   bool crc32 = false;             // of the bytes in C order
   bool xor64 = false;             // of the same, as words of 8 bytes, zeros behind the last
+  std::size_t sketch_sums = 0;    // IsSketchSize(), of the elements in C order; needs statistics; 0: none
   std::byte* copy = nullptr;      // receives the elements in C order
 };
 
@@ -28,6 +31,7 @@ struct Summary {
   std::int64_t integer_min = 0, integer_max = 0;  // of integers and bool; the bits of a uint64
   std::uint32_t crc32 = 0;
   std::uint64_t xor64 = 0;
+  std::shared_ptr<const Sketch> sketch;  // null: none was asked for
 
   // Squares are never negative, so that no infinities can cancel: only a NaN makes this sum one.
   bool has_nan() const { return sum_sq != sum_sq; }
@@ -51,6 +55,17 @@ class SummaryTask {
   Summary Finish() const;            // after every chunk
 
  private:
+  // Of each chunk, for the real and the imaginary parts; or all elements, when they are few.
+  struct SketchPart {
+    alignas(64) double sums[2][kSketchSums] = {};
+    std::uint64_t num_bad = 0;
+  };
+
+  bool is_kept_whole() const { return walk_.num_elements() < kSketchSums; }
+  template <class T>
+  void SketchBlock(const std::byte* block, std::size_t n, std::uint64_t first, bool all_count,
+                   SketchPart& part) const;
+  std::shared_ptr<const Sketch> FinishSketch() const;
   Summary& PartOf(std::size_t chunk) { return chunk == 0 ? first_ : others_[chunk - 1]; }
 
   StridedTensor tensor_;
@@ -60,6 +75,7 @@ class SummaryTask {
   std::size_t num_chunks_;
   Summary first_;  // most tensors are one chunk, and then nothing is allocated
   std::vector<Summary> others_;
+  std::unique_ptr<SketchPart[]> sketches_;  // null: not asked for
 };
 
 // On this thread.

@@ -68,10 +68,10 @@ std::string LogOf(const Compiler& compiler, Program program) {
   return log;
 }
 
-Result<std::string> Compile(const Compiler& compiler, const std::string& target) {
+Result<std::string> Compile(const Compiler& compiler, const std::string& target, bool with_sketches) {
   const bool is_code = target.starts_with("sm_");
   Program program = nullptr;
-  if (compiler.Create(&program, KernelSource(), "vernier.cu", 0, nullptr, nullptr) != kSuccess) {
+  if (compiler.Create(&program, KernelSource(with_sketches), "vernier.cu", 0, nullptr, nullptr) != kSuccess) {
     return Unsupported("CUDA's run-time compiler", "cannot be started");
   }
   const std::string architecture = "--gpu-architecture=" + target;
@@ -93,12 +93,12 @@ Result<std::string> Compile(const Compiler& compiler, const std::string& target)
                      "error " + std::to_string(error) + " for " + target + ": " + log);
 }
 
-Result<std::string> CompileFor(int capability, const std::string& compiler_path) {
+Result<std::string> CompileFor(int capability, const std::string& compiler_path, bool with_sketches) {
   VN_ASSIGN_OR_RETURN(const Compiler compiler, FindCompiler(compiler_path));
-  Result<std::string> code = Compile(compiler, "sm_" + std::to_string(capability));
+  Result<std::string> code = Compile(compiler, "sm_" + std::to_string(capability), with_sketches);
   // A compiler older than the device: the driver makes code from PTX.
   if (!code && capability > 80) {
-    if (Result<std::string> ptx = Compile(compiler, "compute_80"); ptx) return ptx;
+    if (Result<std::string> ptx = Compile(compiler, "compute_80", with_sketches); ptx) return ptx;
   }
   return code;
 }
@@ -117,14 +117,16 @@ Error Driver::Failure(std::string_view call, int error) const {
   return Unsupported(std::string(call), "CUDA error " + std::to_string(error) + ", " + text);
 }
 
-Result<const std::string*> CompiledKernel(int capability, const std::string& compiler_path) {
+Result<const std::string*> CompiledKernel(int capability, const std::string& compiler_path,
+                                          bool with_sketches) {
   static std::mutex mutex;
-  static std::map<int, std::string> compiled;
+  static std::map<std::pair<int, bool>, std::string> compiled;
   const std::scoped_lock lock(mutex);
-  const auto known = compiled.find(capability);
+  const std::pair key(capability, with_sketches);
+  const auto known = compiled.find(key);
   if (known != compiled.end()) return &known->second;
-  VN_ASSIGN_OR_RETURN(std::string code, CompileFor(capability, compiler_path));
-  return &compiled.emplace(capability, std::move(code)).first->second;
+  VN_ASSIGN_OR_RETURN(std::string code, CompileFor(capability, compiler_path, with_sketches));
+  return &compiled.emplace(key, std::move(code)).first->second;
 }
 
 }  // namespace vernier::cuda

@@ -70,6 +70,7 @@ struct Driver {
 
 // The kernel, compiled for devices of this compute capability (90: 9.0); compiled once in a process.
 // `compiler_path` is tried before the compiler's usual names; may be empty.
-Result<const std::string*> CompiledKernel(int capability, const std::string& compiler_path);
+Result<const std::string*> CompiledKernel(int capability, const std::string& compiler_path,
+                                          bool with_sketches = false);
 
 }  // namespace vernier::cuda

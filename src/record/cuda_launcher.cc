@@ -36,21 +36,22 @@ class Current {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaLauncher>> CudaLauncher::Create(const std::string& compiler_path) {
+Result<std::unique_ptr<CudaLauncher>> CudaLauncher::Create(const std::string& compiler_path,
+                                                           bool with_sketches) {
   VN_ASSIGN_OR_RETURN(const cuda::Driver* const driver, cuda::Driver::Load());
   int count = 0;
   if (const int error = driver->DeviceGetCount(&count); error != kSuccess) {
     return driver->Failure("cuDeviceGetCount", error);
   }
   if (count == 0) return Error{ErrorCode::kUnsupported, "CUDA", "no device on this machine"};
-  std::unique_ptr<CudaLauncher> launcher(new CudaLauncher(*driver, compiler_path));
+  std::unique_ptr<CudaLauncher> launcher(new CudaLauncher(*driver, compiler_path, with_sketches));
   // The first one's kernel is compiled now, because later a failure would cost numbers.
   VN_RETURN_IF_ERROR(launcher->Prepare(0));
   return launcher;
 }
 
-CudaLauncher::CudaLauncher(const cuda::Driver& driver, std::string compiler_path)
-    : driver_(driver), compiler_path_(std::move(compiler_path)) {}
+CudaLauncher::CudaLauncher(const cuda::Driver& driver, std::string compiler_path, bool with_sketches)
+    : driver_(driver), compiler_path_(std::move(compiler_path)), with_sketches_(with_sketches) {}
 
 CudaLauncher::~CudaLauncher() {
   for (auto& [ordinal, device] : devices_) {
@@ -85,17 +86,23 @@ Result<Done> CudaLauncher::PrepareDevice(std::int64_t ordinal, Device& device) {
   VN_RETURN_IF_CUDA_FAILS(DeviceGetAttribute, &major, kMajorAttribute, handle);
   VN_RETURN_IF_CUDA_FAILS(DeviceGetAttribute, &minor, kMinorAttribute, handle);
   VN_ASSIGN_OR_RETURN(const std::string* const code,
-                      cuda::CompiledKernel(10 * major + minor, compiler_path_));
+                      cuda::CompiledKernel(10 * major + minor, compiler_path_, with_sketches_));
   if (device.context == nullptr) VN_RETURN_IF_CUDA_FAILS(RetainContext, &device.context, handle);
   const Current current(driver_, device.context);
   if (current.error() != kSuccess) return driver_.Failure("PushContext", current.error());
   if (ring_.found == nullptr) {
     void* ring = nullptr;
     constexpr std::size_t kRingBytes = FoundRing::kPlaces * sizeof(cuda::Found);
-    VN_RETURN_IF_CUDA_FAILS(AllocateHost, &ring, kRingBytes, kPortable | kMapped);
+    const std::size_t sketch_bytes =
+        with_sketches_ ? FoundRing::kPlaces * cuda::kSketchWords * sizeof(std::uint64_t) : 0;
+    VN_RETURN_IF_CUDA_FAILS(AllocateHost, &ring, kRingBytes + sketch_bytes, kPortable | kMapped);
     ring_.found = static_cast<cuda::Found*>(ring);
     std::fill_n(ring_.found, FoundRing::kPlaces, cuda::Found{});
     VN_RETURN_IF_CUDA_FAILS(HostPointerOnDevice, &ring_.on_device, ring, 0);
+    if (with_sketches_) {
+      ring_.sketches = reinterpret_cast<const std::uint64_t*>(ring_.found + FoundRing::kPlaces);
+      ring_.sketches_on_device = ring_.on_device + kRingBytes;
+    }
   }
   const cuda::CrcTables& tables = cuda::TablesForCrc();
   if (device.tables == 0) VN_RETURN_IF_CUDA_FAILS(Allocate, &device.tables, sizeof tables);
@@ -112,9 +119,13 @@ Result<CudaLauncher::OnStream*> CudaLauncher::StreamFor(Device& device, std::int
   if (known != device.streams.end()) return &known->second;
   constexpr std::size_t kPartsBytes = sizeof(cuda::Found) * cuda::kMaxBlocks * cuda::kMaxJobs;
   constexpr std::size_t kCountersBytes = sizeof(unsigned) * cuda::kMaxJobs;
+  constexpr std::size_t kSketchesBytes =
+      sizeof(double) * cuda::kSketchWords * cuda::kMaxBlocks * cuda::kMaxJobs;
   OnStream made;
-  VN_RETURN_IF_CUDA_FAILS(Allocate, &made.parts, kPartsBytes + kCountersBytes);
-  made.counters = made.parts + kPartsBytes;
+  VN_RETURN_IF_CUDA_FAILS(Allocate, &made.parts,
+                          kPartsBytes + (with_sketches_ ? kSketchesBytes : 0) + kCountersBytes);
+  made.sketches = made.parts + kPartsBytes;
+  made.counters = made.sketches + (with_sketches_ ? kSketchesBytes : 0);
   VN_RETURN_IF_CUDA_FAILS(Set8, made.counters, 0, kCountersBytes);
   return &device.streams.emplace(stream, made).first->second;
 }
@@ -132,12 +143,13 @@ Result<Launcher::Launched> CudaLauncher::Launch(const DeviceStream& where, Jobs&
   VN_RETURN_IF_CUDA_FAILS(StreamIsCapturing, stream, &capturing);
   if (capturing != 0) return Launched::kCapturing;
   VN_ASSIGN_OR_RETURN(const OnStream* const memory, StreamFor(device, where.stream));
-  jobs.memory = {memory->parts, memory->counters, device.tables};
+  jobs.memory = {memory->parts, memory->counters, device.tables, memory->sketches};
   // The same bytes, as far as the kernel for few reads them.
   const cuda::Function kernel = jobs.num_jobs <= cuda::kFewJobs ? device.measure_few : device.measure;
   void* arguments[] = {&jobs};
-  VN_RETURN_IF_CUDA_FAILS(LaunchKernel, kernel, num_blocks, 1, 1, cuda::kNumThreads, 1, 1, 0, stream,
-                          arguments, nullptr);
+  const unsigned shared_bytes = with_sketches_ ? cuda::SketchBytes(jobs.jobs, jobs.num_jobs) : 0;
+  VN_RETURN_IF_CUDA_FAILS(LaunchKernel, kernel, num_blocks, 1, 1, cuda::kNumThreads, 1, 1, shared_bytes,
+                          stream, arguments, nullptr);
   return Launched::kDone;
 }
 

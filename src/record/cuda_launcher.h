@@ -13,7 +13,7 @@ namespace vernier {
 class CudaLauncher : public Launcher {
  public:
   // Fails when there is no driver, no compiler or no device. `compiler_path` may be empty.
-  static Result<std::unique_ptr<CudaLauncher>> Create(const std::string& compiler_path);
+  static Result<std::unique_ptr<CudaLauncher>> Create(const std::string& compiler_path, bool with_sketches);
   ~CudaLauncher() override;
 
   bool launches() const override { return true; }
@@ -22,11 +22,12 @@ class CudaLauncher : public Launcher {
   Result<Launched> Launch(const DeviceStream& stream, Jobs& jobs, unsigned num_blocks) override;
   bool IsOnItsWay(std::uint64_t) const override { return true; }
   bool HasArrived(const cuda::Found& found, std::uint64_t sequence) const override;
+  bool HasSketch(const std::uint64_t*, std::uint64_t) const override { return true; }  // it comes before
   StreamState Ask(const DeviceStream& stream) override;
 
  private:
   struct OnStream {
-    cuda::DevicePointer parts = 0, counters = 0;
+    cuda::DevicePointer parts = 0, counters = 0, sketches = 0;
   };
   struct Device {
     cuda::Context context = nullptr;
@@ -36,12 +37,13 @@ class CudaLauncher : public Launcher {
     std::map<std::int64_t, OnStream> streams;
   };
 
-  CudaLauncher(const cuda::Driver& driver, std::string compiler_path);
+  CudaLauncher(const cuda::Driver& driver, std::string compiler_path, bool with_sketches);
   Result<Done> PrepareDevice(std::int64_t ordinal, Device& device);
   Result<OnStream*> StreamFor(Device& device, std::int64_t stream);
 
   const cuda::Driver& driver_;
   const std::string compiler_path_;
+  const bool with_sketches_;
   std::map<std::int64_t, Device> devices_;  // its nodes stay where they are: Ask() comes from other threads
   FoundRing ring_;
 };

@@ -12,7 +12,8 @@ namespace vernier::cuda {
 // clang-format off
 VN_ALSO_AS_TEXT(kSharedTypes,
 enum { kMaxAxes = 8, kMaxJobs = 16, kFewJobs = 3, kNumThreads = 256, kMaxBlocks = 528, kVectorBytes = 16 };
-enum Wanted { kStatistics = 1, kCrc32 = 2, kXor64 = 4 };
+enum Wanted { kStatistics = 1, kCrc32 = 2, kXor64 = 4, kSketch = 8 };
+enum { kNumSums = 64, kSketchWords = 66 };
 enum Layout { kOneRun, kRunsOfVectors, kScattered };
 enum Kind { kF64, kF32, kF16, kBF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
 
@@ -28,7 +29,7 @@ struct Found {
 };
 
 struct Job {
-  unsigned long long data, found;
+  unsigned long long data, found, sketch;
   unsigned long long num_elements, sequence;
   unsigned long long vectors_per_block;
   unsigned kind, item_bytes, wanted, layout;
@@ -36,7 +37,7 @@ struct Job {
   Axis axes[kMaxAxes];
 };
 
-struct Memory { unsigned long long parts, counters, tables; };
+struct Memory { unsigned long long parts, counters, tables, sketches; };
 template <int kNumJobs> struct Launch {
   Memory memory;
   unsigned num_jobs, unused;
@@ -90,7 +91,10 @@ unsigned CrcOfRest(const CrcTables& tables, unsigned long long num_bytes, unsign
 const CrcTables& TablesForCrc();
 
 // The whole program for the device's compiler. Its kernels are "VernierMeasure" and, for at most kFewJobs
-// jobs, "VernierMeasureFew": what is handed to a kernel takes time to copy.
-const char* KernelSource();
+// jobs, "VernierMeasureFew": what is handed to a kernel takes time to copy. `with_sketches`: kSketch may be
+// wanted of a job, and a launch with such jobs has SketchBytes() of dynamic shared memory.
+const char* KernelSource(bool with_sketches);
+// Of the job that needs most of them.
+unsigned SketchBytes(const Job* jobs, unsigned num_jobs);
 
 }  // namespace vernier::cuda

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "record/cuda_shared.h"
+#include "record/cuda_sketch_source.h"
 
 namespace vernier::cuda {
 namespace {
@@ -228,6 +229,9 @@ __device__ void MeasureKind(const Job& job, u64 begin, u64 end, Found& part) {
   }
 }
 
+)cuda";
+
+constexpr char kRest[] = R"cuda(
 // ---- digests
 
 __device__ u64 Xor64(const Job& job, u64 begin, u64 end, u64 num_whole) {
@@ -356,7 +360,14 @@ __device__ __forceinline__ void Run(const Job* jobs, unsigned num_jobs, const Me
   const u64 num_whole = job.num_elements / per_vector;
   const bool whole_numbers = job.kind >= kI8;
   Found part = Nothing(whole_numbers);
+#ifdef VN_SKETCHES
+  const bool is_alone = job.num_blocks == 1;
+  u64* const sketches = (u64*)memory.sketches + (u64)job.first_block * kSketchWords;
+  if (job.wanted & kSketch) SketchKind(job, begin, end, part, is_alone ? (u64*)job.sketch : sketches + (u64)block * kSketchWords, is_alone);
+  else if (job.wanted & kStatistics) MeasureKind(job, begin, end, part);
+#else
   if (job.wanted & kStatistics) MeasureKind(job, begin, end, part);
+#endif
   if (job.wanted & kXor64) part.digest = Xor64(job, begin, end, num_whole);
   const CrcTables& tables = *(const CrcTables*)memory.tables;
   if (job.wanted & kCrc32) part.digest = Crc32(job, tables, begin, end, num_whole);
@@ -398,6 +409,9 @@ __device__ __forceinline__ void Run(const Job* jobs, unsigned num_jobs, const Me
   }
 #pragma unroll
   for (unsigned i = 0; i < sizeof(others) / sizeof(Found); ++i) Join(whole_numbers, all, others[i]);
+#ifdef VN_SKETCHES
+  if (job.wanted & kSketch) JoinSketches(job, sketches);  // before the barrier in JoinThreads
+#endif
   JoinThreads(whole_numbers, all);
   if (threadIdx.x == 0) Publish(job, whole_numbers, all);
 }
@@ -425,10 +439,24 @@ unsigned CrcOfRest(const CrcTables& tables, unsigned long long num_bytes, unsign
   return rest ^ start ^ kOnes;
 }
 
-const char* KernelSource() {
-  static const std::string source = std::string("#define VN_ON_DEVICE __device__ inline\n") + kSharedTypes +
-                                    "\n" + kSharedMath + "\n" + kKernel;
-  return source.c_str();
+const char* KernelSource(bool with_sketches) {
+  static const std::string begin = std::string("#define VN_ON_DEVICE __device__ inline\n") + kSharedTypes +
+                                   "\n" + kSharedMath + "\n" + kKernel;
+  static const std::string plain = begin + kRest;
+  static const std::string sketching = "#define VN_SKETCHES\n" + begin + kSketchKernel + kRest;
+  return (with_sketches ? sketching : plain).c_str();
+}
+
+unsigned SketchBytes(const Job* jobs, unsigned num_jobs) {
+  unsigned most = 0;
+  for (unsigned i = 0; i < num_jobs; ++i) {
+    if ((jobs[i].wanted & kSketch) == 0 || jobs[i].num_elements < kNumSums) continue;
+    // Each group of threads has its sums, and as many threads as vectors of a block of 64 elements.
+    const unsigned threads_of_group = kNumSums * jobs[i].item_bytes / kVectorBytes;
+    const unsigned num_bytes = kNumThreads / threads_of_group * kNumSums * sizeof(double);
+    most = num_bytes > most ? num_bytes : most;
+  }
+  return most;
 }
 
 }  // namespace vernier::cuda

@@ -1,7 +1,9 @@
 #include "record/descriptor_text.h"
 
 #include <array>
+#include <bit>
 
+#include "core/base64.h"
 #include "core/json_writer.h"
 #include "record/json_indenter.h"
 
@@ -18,7 +20,7 @@ struct Style {
   std::string dtype, shape;               // ,\n "dtype":
   std::string shape_item, shape_end;      // the line breaks inside and behind a shape
   std::array<std::string, 4> statistics;  // ,\n "Max":
-  std::string requires_grad, data_name, md5;
+  std::string requires_grad, sketch, sketch_bad, values, data_name, md5;
   std::string end;  // the line break before the last bracket
 };
 
@@ -40,6 +42,9 @@ Style MakeStyle(int depth) {
   style.shape_end = Line(depth + 1);
   style.statistics = {member("Max"), member("Min"), member("Mean"), member("Norm")};
   style.requires_grad = member("requires_grad");
+  style.sketch = member("sketch");
+  style.sketch_bad = member("sketch_bad");
+  style.values = member("values");
   style.data_name = member("data_name");
   style.md5 = member("md5");
   style.end = Line(depth);
@@ -115,6 +120,20 @@ void AppendDigest(const Measured& measured, SummaryMode mode, const Style& style
   out += '"';
 }
 
+void AppendSketch(const Sketch& sketch, const Style& style, std::string& out) {
+  static_assert(std::endian::native == std::endian::little);
+  out += sketch.whole ? style.values : style.sketch;
+  out += '"';
+  const std::size_t begin = out.size();
+  AppendBase64(std::as_bytes(std::span(sketch.numbers)), out);
+  // The reference refuses a dump in which a text begins with a sign; readers of base64 skip blanks.
+  if (begin < out.size() && out[begin] == '+') out.insert(begin, 1, ' ');
+  out += '"';
+  if (sketch.num_bad == 0) return;
+  out += style.sketch_bad;
+  AppendInteger(sketch.num_bad, out);
+}
+
 }  // namespace
 
 void AppendDescriptor(const Port& port, const Field& field, SummaryMode mode, const Sink& sink,
@@ -149,6 +168,7 @@ void AppendDescriptor(const Port& port, const Field& field, SummaryMode mode, co
     AppendJsonBool(port.Has(kRequiresGrad), out);
   }
   AppendAfter(texts.after, port.depth, out);
+  if (const Sketch* const sketch = port.sketch_numbers()) AppendSketch(*sketch, style, out);
   if (const Stored* const stored = port.elements()) {
     out += style.data_name;
     AppendJsonString(sink.NameOf(*stored), out);

@@ -104,6 +104,7 @@ cuda::Job JobFor(const TensorWords& tensor, const Walk& walk, const SummaryReque
   if (request.statistics) job.wanted |= cuda::kStatistics;
   if (request.crc32) job.wanted |= cuda::kCrc32;
   if (request.xor64) job.wanted |= cuda::kXor64;
+  if (request.sketch_sums != 0) job.wanted |= cuda::kSketch;
   job.layout = LayoutOf(walk, tensor.address, item_bytes);
   for (const Walk::Axis& axis : walk.axes()) job.axes[job.num_axes++] = {axis.size, axis.stride};
 
@@ -145,8 +146,9 @@ Result<std::shared_ptr<Slot>> DeviceMeter::Measure(const TensorWords& tensor, Re
   if (kind == nullptr || tensor.shape.size() > cuda::kMaxAxes) {
     return Error{ErrorCode::kUnsupported, "words", "a tensor that cannot be measured on its device"};
   }
-  const SummaryRequest request = RequestFor(*tensor.dtype, options_.summary, options_.high_precision);
-  const bool in_order = request.crc32 || request.xor64;
+  const SummaryRequest request =
+      RequestFor(*tensor.dtype, options_.summary, options_.high_precision, options_.sketch_sums);
+  const bool in_order = request.crc32 || request.xor64 || request.sketch_sums != 0;
   const Walk walk = in_order ? Walk::InOrder(tensor.strided()) : Walk::ByMemory(tensor.strided());
   auto slot = std::make_shared<Slot>();
   if (request.statistics || in_order) {
@@ -205,6 +207,7 @@ Result<Done> DeviceMeter::AddJob(const TensorWords& tensor, const Walk& walk, co
   launch_stream_ = where;
   const std::uint64_t sequence = next_++;
   job.found = ring_.on_device + sequence % kRingSize * sizeof(cuda::Found);
+  job.sketch = ring_.sketches_on_device + sequence % kRingSize * cuda::kSketchWords * sizeof(std::uint64_t);
   job.sequence = sequence;
   job.first_block = num_blocks_;
   num_blocks_ += job.num_blocks;
@@ -214,7 +217,8 @@ Result<Done> DeviceMeter::AddJob(const TensorWords& tensor, const Walk& walk, co
   pending_[sequence % kRingSize] = {
       .slot = slot,
       .tensor = {*tensor.dtype, tensor.shape.empty(), walk.num_elements(), walk.repeat()},
-      .where = where};
+      .where = where,
+      .has_sketch = request.sketch_sums != 0};
   return Done{};
 }
 
@@ -238,7 +242,9 @@ void DeviceMeter::LoseLaunched() {
   for (unsigned i = 0; i < launch_.num_jobs; ++i) pending_[launch_.jobs[i].sequence % kRingSize].lost = true;
 }
 
-void DeviceMeter::Fill(Pending& pending, const cuda::Found& found) {
+void DeviceMeter::Fill(std::uint64_t place) {
+  Pending& pending = pending_[place];
+  const cuda::Found& found = ring_.found[place];
   Slot& slot = *pending.slot;
   slot.measured = NothingMeasured();
   if (!pending.lost && pending.only_digest) {
@@ -250,9 +256,21 @@ void DeviceMeter::Fill(Pending& pending, const cuda::Found& found) {
                                : found.digest;
   } else if (!pending.lost) {
     slot.measured = MeasuredFrom(found, pending.tensor, options_);
+    if (pending.has_sketch) {
+      const std::span<const std::uint64_t, cuda::kSketchWords> words(
+          ring_.sketches + place * cuda::kSketchWords, cuda::kSketchWords);
+      slot.sketch = SketchFrom(words, pending.tensor.num_elements, options_.sketch_sums);
+    }
   }
   slot.has_numbers = slot.filled = true;
   pending.slot = nullptr;
+}
+
+bool DeviceMeter::HasArrived(std::uint64_t sequence) const {
+  const std::uint64_t at = sequence % kRingSize;
+  return launcher_->HasArrived(ring_.found[at], sequence) &&
+         (!pending_[at].has_sketch ||
+          launcher_->HasSketch(ring_.sketches + at * cuda::kSketchWords, sequence));
 }
 
 std::uint64_t DeviceMeter::Poll() {
@@ -260,8 +278,8 @@ std::uint64_t DeviceMeter::Poll() {
   std::uint64_t arrived = arrived_.load(std::memory_order_relaxed);
   while (arrived < launched) {
     const std::uint64_t at = (arrived + 1) % kRingSize;
-    if (!pending_[at].lost && !launcher_->HasArrived(ring_.found[at], arrived + 1)) break;
-    Fill(pending_[at], ring_.found[at]);
+    if (!pending_[at].lost && !HasArrived(arrived + 1)) break;
+    Fill(at);
     arrived_.store(++arrived, std::memory_order_release);
   }
   return arrived;

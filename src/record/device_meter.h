@@ -69,12 +69,14 @@ class DeviceMeter {
     DeviceStream where;
     bool lost = false;
     bool only_digest = false, is_crc32 = false;
+    bool has_sketch = false;
   };
 
   Result<Done> AddJob(const TensorWords& tensor, const Walk& walk, const SummaryRequest& request,
                       const std::shared_ptr<Slot>& slot);
   void LoseLaunched();
-  void Fill(Pending& pending, const cuda::Found& found);
+  void Fill(std::uint64_t place);
+  bool HasArrived(std::uint64_t sequence) const;
   // REQUIRES: mutex_ is held, for these
   std::uint64_t Poll();
   void LoseWhatCannotCome();

@@ -27,6 +27,7 @@ struct Slot {
   std::string field, path;  // in the entry
   bool has_numbers = false, filled = false;
   Measured measured;
+  std::shared_ptr<const Sketch> sketch;  // null: none
   Stored* stored = nullptr;
   std::uint64_t sequence = 0;  // of DeviceMeter
   std::optional<Dtype> dtype;
@@ -39,8 +40,11 @@ struct Slot {
   Stored* decided = nullptr;  // `stored` as it was decided: for tensors that are the same; of Sink::Keep()
 
   // Of the elements; numbers that were there before stay.
-  void TakeNumbers(const Measured& found) {
-    if (!has_numbers) measured = found;
+  void TakeNumbers(const Measured& found, const std::shared_ptr<const Sketch>& found_sketch) {
+    if (!has_numbers) {
+      measured = found;
+      sketch = found_sketch;
+    }
     if (!measured.has_digest) {
       measured.has_digest = found.has_digest;
       measured.digest = found.digest;
@@ -74,7 +78,8 @@ struct Port {
   Identity identity;
   std::shared_ptr<Slot> slot;  // null: the numbers are here
   Measured measured;
-  Stored* stored = nullptr;  // null: nothing is kept of its elements
+  std::shared_ptr<const Sketch> sketch;  // null: none
+  Stored* stored = nullptr;              // null: nothing is kept of its elements
 
   bool Has(TensorFlags flag) const { return (flags & flag) != 0; }
   // All null for a slot that was never filled.
@@ -82,6 +87,7 @@ struct Port {
     static const Measured nothing = NothingMeasured();
     return slot == nullptr ? measured : slot->has_numbers ? slot->measured : nothing;
   }
+  const Sketch* sketch_numbers() const { return (slot == nullptr ? sketch : slot->sketch).get(); }
   const Stored* elements() const { return slot == nullptr ? stored : slot->stored; }
 };
 

@@ -82,6 +82,14 @@ bool KernelQueue::HasArrived(const cuda::Found& found, std::uint64_t sequence) c
   return all == 0;
 }
 
+bool KernelQueue::HasSketch(const std::uint64_t* words, std::uint64_t sequence) const {
+  auto* const changing = const_cast<std::uint64_t*>(words);
+  std::uint64_t all = sequence;
+  for (std::size_t i = 0; i < cuda::kSketchWords; ++i)
+    all ^= std::atomic_ref<std::uint64_t>(changing[i]).load(std::memory_order_acquire);
+  return all == 0;
+}
+
 Launcher::StreamState KernelQueue::Ask(const DeviceStream&) {
   if (Clock::now().time_since_epoch() - last_sign_.load() < kLongestSilence) return {true, ""};
   return {false, "nothing came from it for two minutes: numbers are missing from here on"};

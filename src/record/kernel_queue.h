@@ -26,6 +26,7 @@ class KernelQueue : public Launcher {
   Result<Launched> Launch(const DeviceStream& stream, Jobs& jobs, unsigned num_blocks) override;
   bool IsOnItsWay(std::uint64_t sequence) const override { return sequence <= taken_; }
   bool HasArrived(const cuda::Found& found, std::uint64_t sequence) const override;
+  bool HasSketch(const std::uint64_t* words, std::uint64_t sequence) const override;
   StreamState Ask(const DeviceStream& stream) override;
 
   // Of the calling thread: only the one whose call it is launches before its program goes on.

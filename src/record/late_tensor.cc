@@ -25,7 +25,7 @@ Writer::Undecided LateTensor::Jobs(std::shared_ptr<LateTensor> late, const Tenso
   jobs.measure = [late, found, &meter]() -> Result<Done> {
     Slot& slot = *late->slot;
     *found = meter.Check(late->tensor, late->store != nullptr, !slot.has_numbers);
-    slot.TakeNumbers(found->measured);
+    slot.TakeNumbers(found->measured, found->sketch);
     if (late->store == nullptr) late->memory.reset();
     return Done{};
   };
@@ -41,7 +41,7 @@ Writer::Undecided LateTensor::Jobs(std::shared_ptr<LateTensor> late, const Tenso
 Writer::Undecided SameTensor::Jobs(SameTensor same) {
   Writer::Undecided jobs;
   jobs.decide = [same = std::move(same)](std::uint64_t number) -> Writer::Job {
-    same.slot->TakeNumbers(same.first->measured);
+    same.slot->TakeNumbers(same.first->measured, same.first->sketch);
     if (same.store == nullptr || same.first->decided == nullptr) return nullptr;
     return Settled(same.slot, same.store->KeepAgain(same.place, *same.first->decided, number));
   };

@@ -20,6 +20,10 @@ struct FoundRing {
   static constexpr std::uint64_t kPlaces = 1 << 13;
   cuda::Found* found = nullptr;
   unsigned long long on_device = 0;  // its address there
+  // kSketchWords words for each place: 64 doubles, the number of elements that counted as 0, and a check.
+  // Null where no sketches are asked for.
+  const std::uint64_t* sketches = nullptr;
+  unsigned long long sketches_on_device = 0;
 };
 
 class Launcher {
@@ -45,6 +49,8 @@ class Launcher {
   virtual bool IsOnItsWay(std::uint64_t sequence) const = 0;
   // Whether `found` is whole, and that of this job.
   virtual bool HasArrived(const cuda::Found& found, std::uint64_t sequence) const = 0;
+  // The same of its sketch, once the other has.
+  virtual bool HasSketch(const std::uint64_t* words, std::uint64_t sequence) const = 0;
 
   struct StreamState {
     bool is_busy = false;

@@ -7,12 +7,15 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "core/json_writer.h"
 #include "measure/plain_kernels_internal.h"
 
 namespace vernier {
 namespace {
+
+static_assert(VN_SKETCH_WORDS == kSketchSums + 2);
 
 constexpr double kLargestHalf = 65504;
 constexpr double kSmallSquares = 0x1p-60;  // whose squares are near the end of float's range
@@ -158,13 +161,25 @@ void RoundSmallSquares(const StridedTensor& tensor, Summary& summary) {
   summary.sum_sq = sum * static_cast<double>(walk.repeat());
 }
 
-SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision) {
+SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision, std::size_t sketch_sums) {
   SummaryRequest request;
   request.statistics = mode != SummaryMode::kXor && HasSummary(dtype);
   request.sums_of_integers = high_precision && Class(dtype) != DtypeClass::kBool;
   request.crc32 = mode == SummaryMode::kMd5;
   request.xor64 = mode == SummaryMode::kXor;
+  request.sketch_sums = request.statistics ? sketch_sums : 0;
   return request;
+}
+
+std::shared_ptr<const Sketch> SketchFrom(std::span<const std::uint64_t, VN_SKETCH_WORDS> words,
+                                         std::uint64_t num_elements, std::size_t sketch_sums) {
+  Sketch sketch;
+  sketch.whole = num_elements < kSketchSums;
+  const std::size_t size = sketch.whole ? static_cast<std::size_t>(num_elements) : kSketchSums;
+  for (const std::uint64_t word : words.first(size)) sketch.numbers.push_back(std::bit_cast<double>(word));
+  sketch.num_bad = sketch.whole ? 0 : words[kSketchSums];
+  const bool folds = !sketch.whole && sketch_sums < kSketchSums;
+  return std::make_shared<const Sketch>(folds ? Folded(sketch, sketch_sums) : std::move(sketch));
 }
 
 Measured ApplyRules(const Summary& summary, Dtype dtype, bool is_scalar, SummaryMode mode,

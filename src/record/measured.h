@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
 
 #include "measure/summary.h"
@@ -40,7 +42,12 @@ Measured NothingMeasured();
 // of a tensor that has no others. REQUIRES: `summary` is of this tensor
 void RoundSmallSquares(const StridedTensor& tensor, Summary& summary);
 // Which sums the pass over a tensor must compute for this mode.
-SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision);
+// `sketch_sums` as in RecorderOptions; there is no sketch where there are no statistics.
+SummaryRequest RequestFor(Dtype dtype, SummaryMode mode, bool high_precision, std::size_t sketch_sums);
+// What a device has written of a sketch: kSketchSums doubles, the number of bad elements, and a word that is
+// not looked at. `sketch_sums` as in RecorderOptions. REQUIRES: of a dtype that is not complex
+std::shared_ptr<const Sketch> SketchFrom(std::span<const std::uint64_t, VN_SKETCH_WORDS> words,
+                                         std::uint64_t num_elements, std::size_t sketch_sums);
 // The rules of docs/formats/msprobe_dump.md. REQUIRES: at least one element
 Measured ApplyRules(const Summary& summary, Dtype dtype, bool is_scalar, SummaryMode mode,
                     bool high_precision);

@@ -85,7 +85,9 @@ Result<Done> PortReader::ReadOnDevice(const TensorWords& tensor, Port& port) {
     context_.device->WaitFor(port.slot->sequence);
   }
   if (entry_ == nullptr || port.slot->sequence == 0) {
-    port.measured = std::exchange(port.slot, nullptr)->measured;
+    const std::shared_ptr<Slot> slot = std::exchange(port.slot, nullptr);
+    port.measured = slot->measured;
+    port.sketch = slot->sketch;
   }
   return Done{};
 }
@@ -99,8 +101,10 @@ Result<Done> PortReader::Read(const TensorWords& tensor, Port& port) {
   }
   const Place place = entry_ == nullptr ? Place{{}, {}, port.path}
                                         : Place{entry_->name, field_->key, port.path, entry_->whole};
-  VN_ASSIGN_OR_RETURN(const StoredCache::Known known,
+  VN_ASSIGN_OR_RETURN(const TensorMeter::Taken taken,
                       context_.meter.Measure(tensor, context_.store, place, context_.totals));
+  const StoredCache::Known& known = taken.known;
+  port.sketch = taken.sketch;
   not_finite_ |= known.measured.not_finite;
   port.measured = known.measured;
   port.stored = known.stored;

@@ -181,6 +181,10 @@ Result<Done> Recorder::Fill(std::int64_t slot, std::span<const FilledValue, 4> v
   return impl_->OnStep([&](Step& step) { return step.Fill(slot, values, digest); });
 }
 
+Result<Done> Recorder::FillSketch(std::int64_t slot, std::span<const std::uint64_t, VN_SKETCH_WORDS> words) {
+  return impl_->OnStep([&](Step& step) { return step.FillSketch(slot, words); });
+}
+
 Result<Done> Recorder::FillFound(std::int64_t slot, std::span<const std::uint64_t, 8> words) {
   const auto found = std::bit_cast<cuda::Found>(std::to_array<std::uint64_t>(
       {words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]}));
@@ -219,7 +223,8 @@ Result<Done> Recorder::UseCuda(const std::string& compiler_path) {
   const std::scoped_lock lock(impl_->mutex);
   RecorderShared& shared = impl_->shared;
   if (shared.device != nullptr) return Done{};
-  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher, CudaLauncher::Create(compiler_path));
+  VN_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher,
+                      CudaLauncher::Create(compiler_path, shared.options.sketch_sums != 0));
   shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(launcher));
   return Done{};
 }
@@ -232,7 +237,12 @@ Result<Done> Recorder::UseKernels(void* ring, std::uint64_t ring_on_device) {
   }
   auto* const found = static_cast<cuda::Found*>(ring);
   std::fill_n(found, FoundRing::kPlaces, cuda::Found{});
-  auto queue = std::make_unique<KernelQueue>(FoundRing{found, ring_on_device});
+  FoundRing places{found, ring_on_device};
+  if (shared.options.sketch_sums != 0) {
+    places.sketches = static_cast<const std::uint64_t*>(ring) + VN_RING_WORDS;
+    places.sketches_on_device = ring_on_device + VN_RING_WORDS * sizeof(std::uint64_t);
+  }
+  auto queue = std::make_unique<KernelQueue>(places);
   shared.queue = queue.get();
   shared.device = std::make_unique<DeviceMeter>(shared.options, std::move(queue));
   return Done{};

@@ -356,6 +356,17 @@ Result<Done> Step::Fill(std::int64_t number, std::span<const FilledValue, 4> val
   return Done{};
 }
 
+Result<Done> Step::FillSketch(std::int64_t number, std::span<const std::uint64_t, VN_SKETCH_WORDS> words) {
+  VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
+  const std::size_t num_sums = shared_.options.sketch_sums;
+  if (num_sums == 0 || !slot->dtype || Class(*slot->dtype) == DtypeClass::kComplex) {
+    return Error{ErrorCode::kBadArgument, "slot " + std::to_string(number),
+                 num_sums == 0 ? "no sketches were asked for" : "no sketch of its dtype can be filled in"};
+  }
+  slot->sketch = SketchFrom(words, slot->num_elements, num_sums);
+  return Done{};
+}
+
 Result<Done> Step::FillFound(std::int64_t number, const cuda::Found& found) {
   VN_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> slot, SlotFor(number));
   if (slot->dtype) {
@@ -396,10 +407,10 @@ Result<Done> Step::FillTensor(std::int64_t number, std::span<const std::int64_t>
     return Done{};
   }
   --shared_.totals.num_tensors;  // it was counted when it was put
-  VN_ASSIGN_OR_RETURN(const StoredCache::Known known,
+  VN_ASSIGN_OR_RETURN(const TensorMeter::Taken taken,
                       shared_.meter.Measure(tensor, store, place, shared_.totals));
-  slot->stored = slot->decided = known.stored;
-  slot->TakeNumbers(known.measured);
+  slot->stored = slot->decided = taken.known.stored;
+  slot->TakeNumbers(taken.known.measured, taken.sketch);
   Complete(number, *slot);
   return Done{};
 }

@@ -66,6 +66,7 @@ class Step {
   Result<std::string> Describe(std::string_view file_stem, std::span<const std::int64_t> words);
   Result<Done> Fill(std::int64_t slot, std::span<const FilledValue, 4> values,
                     std::optional<std::uint64_t> digest);
+  Result<Done> FillSketch(std::int64_t slot, std::span<const std::uint64_t, VN_SKETCH_WORDS> words);
   Result<Done> FillFound(std::int64_t slot, const cuda::Found& found);
   // `lent`: the memory of the tensor, which stays as it is while somebody holds that; null: until the return.
   Result<Done> FillTensor(std::int64_t slot, std::span<const std::int64_t> words, StagingPool::Buffer lent);

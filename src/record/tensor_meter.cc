@@ -33,11 +33,11 @@ TensorMeter::TensorMeter(const RecorderOptions& options)
 // Nothing but reading it tells that memory is as it was: a write through .data, through NumPy or by somebody
 // else's kernel moves no version. What is only measured is measured again, then; what is stored need not be
 // copied and written again.
-Result<StoredCache::Known> TensorMeter::Measure(const TensorWords& tensor, Sink* store, const Place& place,
+Result<TensorMeter::Taken> TensorMeter::Measure(const TensorWords& tensor, Sink* store, const Place& place,
                                                 RecordTotals& totals) {
   ++totals.num_tensors;
   if (!tensor.readable()) {
-    return StoredCache::Known{WithoutElements(tensor, options_.summary), nullptr};
+    return Taken{{WithoutElements(tensor, options_.summary), nullptr}, nullptr};
   }
   if (!WantsFile(tensor)) store = nullptr;
   if (store != nullptr) totals.bytes_seen += tensor.num_bytes();
@@ -46,14 +46,18 @@ Result<StoredCache::Known> TensorMeter::Measure(const TensorWords& tensor, Sink*
   const StoredCache::Key key = StoredCache::KeyOf(tensor);
   const StoredCache::Known* const known = cache_.Find(key, tensor.num_bytes());
   if (known != nullptr && !known->stored->gone) {
-    const SummaryRequest request{.statistics = false, .crc32 = true, .xor64 = true};
-    if (FingerprintOf(Summarize(tensor, request, totals)) == known->fingerprint) {
+    // Sketches are too large to be remembered.
+    SummaryRequest request = RequestOf(tensor);
+    request.statistics &= request.sketch_sums != 0 && !options_.full_statistics;
+    request.crc32 = request.xor64 = true;
+    const Summary summary = Summarize(tensor, request, totals);
+    if (FingerprintOf(summary) == known->fingerprint) {
       totals.bytes_saved += tensor.num_bytes();
-      return StoredCache::Known{known->measured, &store->StoreAgain(place, *known->stored)};
+      return Taken{{known->measured, &store->StoreAgain(place, *known->stored)}, summary.sketch};
     }
   }
-  VN_ASSIGN_OR_RETURN(const StoredCache::Known read, Read(tensor, store, place, totals));
-  cache_.Insert(key, tensor.num_bytes(), read);
+  VN_ASSIGN_OR_RETURN(const Taken read, Read(tensor, store, place, totals));
+  cache_.Insert(key, tensor.num_bytes(), read.known);
   return read;
 }
 
@@ -67,6 +71,10 @@ bool TensorMeter::HasHighPrecision(const TensorWords& tensor) const {
   return Class(*tensor.dtype) != DtypeClass::kFloat || *tensor.dtype == Dtype::kF64;
 }
 
+SummaryRequest TensorMeter::RequestOf(const TensorWords& tensor) const {
+  return RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor), options_.sketch_sums);
+}
+
 Summary TensorMeter::Summarize(const TensorWords& tensor, const SummaryRequest& request,
                                RecordTotals& totals) {
   totals.bytes_measured += tensor.num_bytes();
@@ -76,7 +84,7 @@ Summary TensorMeter::Summarize(const TensorWords& tensor, const SummaryRequest& 
 }
 
 TensorMeter::Checked TensorMeter::Check(const TensorWords& tensor, bool stores, bool numbers) const {
-  SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
+  SummaryRequest request = RequestOf(tensor);
   request.statistics &= numbers;
   request.crc32 |= stores;  // a zip archive needs it
   request.xor64 |= stores && options_.dedup;
@@ -85,15 +93,16 @@ TensorMeter::Checked TensorMeter::Check(const TensorWords& tensor, bool stores, 
   Checked checked;
   checked.measured =
       ApplyRules(summary, *tensor.dtype, tensor.shape.empty(), ModeOf(tensor), HasHighPrecision(tensor));
+  checked.sketch = summary.sketch;
   checked.crc32 = summary.crc32;
   if (request.xor64) checked.xor64 = summary.xor64;
   return checked;
 }
 
-Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,
+Result<TensorMeter::Taken> TensorMeter::Read(const TensorWords& tensor, Sink* store, const Place& place,
                                              RecordTotals& totals) {
   ++totals.num_measured;
-  SummaryRequest request = RequestFor(*tensor.dtype, ModeOf(tensor), HasHighPrecision(tensor));
+  SummaryRequest request = RequestOf(tensor);
   StagingPool::Buffer copy;
   if (store != nullptr) {
     copy = pool_.Take(tensor.num_bytes());
@@ -123,7 +132,7 @@ Result<StoredCache::Known> TensorMeter::Read(const TensorWords& tensor, Sink* st
     }
     known.stored = &store->Store(place, std::move(elements));
   }
-  return known;
+  return Taken{known, summary.sketch};
 }
 
 }  // namespace vernier

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "record/sink.h"
@@ -23,11 +24,15 @@ class TensorMeter {
   }
   // Reads the elements now, and has `store` keep them for `place`; null: nothing is to be kept. However often
   // a tensor comes, its numbers are those of its elements at that moment.
-  Result<StoredCache::Known> Measure(const TensorWords& tensor, Sink* store, const Place& place,
-                                     RecordTotals& totals);
+  struct Taken {
+    StoredCache::Known known;
+    std::shared_ptr<const Sketch> sketch;  // null: none
+  };
+  Result<Taken> Measure(const TensorWords& tensor, Sink* store, const Place& place, RecordTotals& totals);
   // What is known of elements that somebody else has, of which no copy is made.
   struct Checked {
     Measured measured;  // `numbers`: all of it; else only the digest
+    std::shared_ptr<const Sketch> sketch;
     std::uint32_t crc32 = 0;
     std::optional<std::uint64_t> xor64;
   };
@@ -40,8 +45,8 @@ class TensorMeter {
   SummaryMode ModeOf(const TensorWords& tensor) const;
   bool HasHighPrecision(const TensorWords& tensor) const;
   Summary Summarize(const TensorWords& tensor, const SummaryRequest& request, RecordTotals& totals);
-  Result<StoredCache::Known> Read(const TensorWords& tensor, Sink* store, const Place& place,
-                                  RecordTotals& totals);
+  SummaryRequest RequestOf(const TensorWords& tensor) const;
+  Result<Taken> Read(const TensorWords& tensor, Sink* store, const Place& place, RecordTotals& totals);
 
   const RecorderOptions& options_;
   StagingPool pool_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -78,7 +79,7 @@ TEST(CudaCrc, PowersGoAround) {
 
 TEST(CudaKernel, FitsWhatEveryDriverPassesToAKernel) {
   EXPECT_LE(sizeof(cuda::Launch<cuda::kMaxJobs>), 4096u);
-  EXPECT_NE(std::string(cuda::KernelSource()).find("VernierMeasureFew"), std::string::npos);
+  EXPECT_NE(std::string(cuda::KernelSource(false)).find("VernierMeasureFew"), std::string::npos);
 }
 
 TEST(CudaCompiler, SaysWhatCannotBeLoaded) {
@@ -86,6 +87,32 @@ TEST(CudaCompiler, SaysWhatCannotBeLoaded) {
   if (code) GTEST_SKIP() << "a compiler was found by its usual name";
   EXPECT_EQ(code.error().code, ErrorCode::kUnsupported);
   EXPECT_FALSE(code.error().detail.empty());
+}
+
+// With CUDA's run-time compiler alone, which needs no device: VERNIER_NVRTC names it where it has no usual
+// name.
+TEST(CudaCompiler, TakesTheKernelsWithAndWithoutSketches) {
+  const char* const path = std::getenv("VERNIER_NVRTC");
+  const Result<const std::string*> plain = cuda::CompiledKernel(90, path != nullptr ? path : "", false);
+  if (!plain && path == nullptr) GTEST_SKIP() << "no compiler: " << plain.error().Message();
+  ASSERT_TRUE(plain) << plain.error().Message();
+  const Result<const std::string*> sketching = cuda::CompiledKernel(90, path != nullptr ? path : "", true);
+  ASSERT_TRUE(sketching) << sketching.error().Message();
+  EXPECT_GT((*sketching)->size(), (*plain)->size());
+}
+
+TEST(CudaKernel, HasSharedMemoryForTheSumsOfEachGroupOfThreads) {
+  cuda::Job jobs[2] = {};
+  jobs[0].item_bytes = 4;
+  jobs[0].num_elements = 64;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 0u);
+  jobs[0].wanted = cuda::kSketch;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 16u * 64 * 8);  // of 256 threads 16 groups of 16
+  jobs[1] = jobs[0];
+  jobs[1].item_bytes = 1;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 64u * 64 * 8);
+  jobs[1].num_elements = 63;
+  EXPECT_EQ(cuda::SketchBytes(jobs, 2), 16u * 64 * 8);
 }
 
 TEST(DeviceMeter, KnowsItsDtypes) {
@@ -192,6 +219,39 @@ TEST(KernelQueue, HasTheProgramLaunchAndTakesWhatArrives) {
   EXPECT_NE(text.find("\"Max\": 3.0"), std::string::npos) << text;
   EXPECT_NE(text.find("\"Min\": -4.0"), std::string::npos);
   EXPECT_NE(text.find("\"Mean\": 6.5"), std::string::npos);
+}
+
+TEST(KernelQueue, TakesSketchesThatAreWhole) {
+  RecorderOptions options;
+  options.sketch_sums = 64;
+  Recording recording(options);
+  constexpr std::size_t kPlaces = VN_RING_WORDS / 8;
+  std::vector<std::uint64_t> ring(VN_RING_WORDS + kPlaces * VN_SKETCH_WORDS);
+  ASSERT_TRUE(recording->UseKernels(ring.data(), reinterpret_cast<std::uintptr_t>(ring.data())));
+  const std::vector<float> data(100, 2.0f);
+  const auto write = [&](std::uint64_t sequence, bool whole) {
+    std::uint64_t* const found = &ring[8 * sequence];
+    found[6] = found[7] = sequence;
+    std::uint64_t* const sketch = &ring[VN_RING_WORDS + VN_SKETCH_WORDS * sequence];
+    sketch[0] = std::bit_cast<std::uint64_t>(1.0);
+    sketch[64] = 5;
+    sketch[65] = sketch[0] ^ 5 ^ sequence ^ (whole ? 0 : 1);
+  };
+  recording.Put("call", "{\"x\":[\x01]}", OnDevice(data, {10, 10}, {1, 10}));
+  const std::vector<std::int64_t> launch = recording->TakeLaunches();
+  ASSERT_EQ(launch.size(), static_cast<std::size_t>(VN_LAUNCH_WORDS));
+  EXPECT_EQ(launch[4] >> 16 & 255, cuda::kStatistics | cuda::kSketch);
+  EXPECT_EQ(launch[4] >> 24 & 255, cuda::kScattered);  // in the order of elements, not of memory
+  write(1, true);
+  recording.Flush();
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch_bad"), std::vector<std::string>{"5"});
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch").at(0).substr(0, 14), "\"AAAAAAAA8D8AA");
+  recording.Put("other", "{\"x\":[\x01]}", OnDevice(data, {100}, {1}));
+  recording->TakeLaunches();
+  write(2, false);
+  recording->Lose(2, 1, {ErrorCode::kUnsupported, "a device", "half a sketch"});
+  EXPECT_FALSE(recording->Flush());
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch").size(), 1u);
 }
 
 TEST(KernelQueue, GivesEachThreadItsOwnLaunches) {

@@ -1,4 +1,6 @@
 // The numbers of a descriptor, for every kind of tensor.
+#include <array>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -214,6 +216,90 @@ TEST(Statistics, AgreeWithTorch) {
     ++num_cases;
   }
   EXPECT_GT(num_cases, 100);
+}
+
+RecorderOptions WithSketches(std::size_t num_sums) {
+  RecorderOptions options;
+  options.sketch_sums = num_sums;
+  return options;
+}
+
+// The keys of the only tensor of a document, in order.
+std::string KeysOf(const std::string& document) {
+  std::string keys;
+  for (std::size_t at = document.find("\"type\""); at != std::string::npos;
+       at = document.find("\n     \"", at)) {
+    at = document.find('"', at) + 1;
+    keys += document.substr(at, document.find('"', at) - at) + " ";
+  }
+  return keys;
+}
+
+TEST(Sketches, StandBehindTheCompatibleFields) {
+  const std::vector<float> values(100, 1.5f);
+  RecorderOptions options = WithSketches(64);
+  options.summary = SummaryMode::kMd5;
+  options.tensors = true;
+  Recording recording(options);
+  recording.Put("A.0.forward", "{\"output\":[\x01{\"after\":{\"mine\":1}}]}", Floats(values));
+  recording.Flush();
+  EXPECT_EQ(KeysOf(recording.Document()),
+            "type dtype shape Max Min Mean Norm requires_grad mine sketch data_name md5 ");
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch").at(0).size(), 684u + 2);
+}
+
+TEST(Sketches, OfFewElementsAreTheElements) {
+  const std::vector<double> values{1, -2.5};
+  const auto described = [&](std::size_t num_sums) {
+    Recording recording(WithSketches(num_sums));
+    recording.Put("A.0.forward", "{\"output\":[\x01]}", Tensor(values.data(), Dtype::kF64, {2}));
+    return recording.Document();
+  };
+  EXPECT_EQ(ValuesOf(described(8), "values"), std::vector<std::string>{"\"AAAAAAAA8D8AAAAAAAAEwA==\""});
+  EXPECT_EQ(KeysOf(described(0)), "type dtype shape Max Min Mean Norm requires_grad ");
+}
+
+TEST(Sketches, CountWhatIsTakenAsZero) {
+  std::vector<float> values(100, 1);
+  values[7] = kInf;
+  values[8] = kNan;
+  Recording recording(WithSketches(16));
+  recording.Put("A.0.forward", "{\"output\":[\x01]}", Floats(values));
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch_bad"), std::vector<std::string>{"2"});
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch").at(0).size(), 172u + 2);
+}
+
+TEST(Sketches, AreNotThereWhereStatisticsAreNull) {
+  const std::vector<std::uint8_t> bytes(100, 3);
+  Recording recording(WithSketches(64));
+  const auto put = [&](const std::string& name, const Words& words) {
+    recording.Put(name, "{\"output\":[\x01]}", words);
+  };
+  put("A.0.forward", Tensor(bytes.data(), Dtype::kF8E4M3FN, {100}));
+  put("B.0.forward", Tensor(bytes.data(), Dtype::kU8, {0}));
+  put("C.0.forward", Tensor(nullptr, Dtype::kF32, {100}, {.flags = kNoData}));
+  EXPECT_EQ(recording.Document().find("sketch"), std::string::npos);
+  EXPECT_EQ(recording.Document().find("values"), std::string::npos);
+}
+
+TEST(Sketches, AreFilledInFromElsewhere) {
+  Recording recording(WithSketches(32));
+  const Words deferred = Tensor(reinterpret_cast<void*>(5), Dtype::kF32, {100}, {.flags = kDeferred});
+  recording.Put("A.0.forward", "{\"output\":[\x01]}", deferred);
+  std::array<std::uint64_t, VN_SKETCH_WORDS> words{};
+  for (std::size_t i = 0; i < 64; ++i) words[i] = std::bit_cast<std::uint64_t>(static_cast<double>(i));
+  words[64] = 3;
+  EXPECT_FALSE(recording->FillSketch(6, words));
+  EXPECT_TRUE(recording->FillSketch(5, words));
+  const std::array<std::uint64_t, 8> found{};
+  EXPECT_TRUE(recording->FillFound(5, found));
+  EXPECT_EQ(ValuesOf(recording.Document(), "sketch_bad"), std::vector<std::string>{"3"});
+  const std::string text = ValuesOf(recording.Document(), "sketch").at(0);
+  EXPECT_EQ(text.size(), 344u + 2);
+  EXPECT_EQ(text.substr(0, 13), "\"AAAAAAAAQEAA");  // 0 + 32 = 32, then 34
+  Recording without;
+  without.Put("A.0.forward", "{\"output\":[\x01]}", deferred);
+  EXPECT_FALSE(without->FillSketch(5, words));
 }
 
 }  // namespace

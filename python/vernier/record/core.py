@@ -23,7 +23,7 @@ STORE_ALL, CHANGED = 1 << 16, 1 << 17
 # Only of Functions.tensor: a copy that was made to be read.
 IS_COPY = 1 << 16
 
-RING_WORDS, _LAUNCH_WORDS, _SEEN_LAUNCHES = 65536, 37, 4
+RING_WORDS, SKETCH_WORDS, _LAUNCH_WORDS, _SEEN_LAUNCHES = 65536, 66, 37, 4
 
 _TOTALS = "num_records num_tensors num_measured num_files bytes_seen bytes_stored bytes_saved bytes_measured".split()
 
@@ -58,6 +58,7 @@ _CHECKED = {
     "VnRecorderEnd": (c_void_p,),
     "VnRecorderTotals": (c_void_p, POINTER(Totals)),
     "VnRecorderFillFound": (c_void_p, *_WORDS, c_void_p),
+    "VnRecorderFillSketches": (c_void_p, *_WORDS, c_void_p),
     "VnRecorderUseCuda": (c_void_p, c_char_p),
     "VnRecorderUseKernels": (c_void_p, c_void_p, c_uint64),
     "VnRecorderTakeLaunches": (c_void_p, POINTER(POINTER(c_int64)), POINTER(c_size_t)),
@@ -142,6 +143,7 @@ class Recorder:
         _lib.VnRecorderOpen(json.dumps(options).encode(), byref(pointer))
         self._pointer = pointer.value
         self._functions = None
+        self.sketch = options.get("sketch", 0)
 
     def functions(self, settings):
         """``settings`` has the attributes that src/front/describer.cc reads; see describe.py."""
@@ -226,6 +228,11 @@ class Recorder:
         slots = array("q", slots)
         _lib.VnRecorderFillFound(self._pointer, *slots.buffer_info(), found.data_ptr())
 
+    def fill_sketches(self, slots, words):
+        """Before fill_found(); ``words`` is a tensor of SKETCH_WORDS int64 for each slot."""
+        slots = array("q", slots)
+        _lib.VnRecorderFillSketches(self._pointer, *slots.buffer_info(), words.data_ptr())
+
     def lend_tensor(self, slot, words, memory):
         """Like fill_tensor(), and returns at once; ``memory`` is kept alive and must not change until returned()."""
         _lent[self._pointer, slot] = memory
@@ -253,8 +260,11 @@ class Recorder:
         """CUDA devices are measured by the core from now on. ``compiler_path``: of libnvrtc."""
         _lib.VnRecorderUseCuda(self._pointer, None if compiler_path is None else os.fsencode(compiler_path))
 
+    def ring_words(self):
+        return RING_WORDS + (RING_WORDS // 8 * SKETCH_WORDS if self.sketch else 0)
+
     def use_kernels(self, ring):
-        """Launches are told to ``settings.launch`` from now on; ``ring``: a tensor of RING_WORDS words."""
+        """Launches are told to ``settings.launch`` from now on; ``ring``: a tensor as ring_words() long."""
         self._ring = ring  # until this is closed
         _lib.VnRecorderUseKernels(self._pointer, ring.data_ptr(), ring.data_ptr())
 

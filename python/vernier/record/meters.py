@@ -30,7 +30,7 @@ class Meters:
         self._recorder, self._contents = recorder, contents
         self._with_checksums = config.summary_mode != "statistics"
         self._forced = forced(config.meter)
-        self.torch = TorchMeter(recorder, config.precision == "high")
+        self.torch = TorchMeter(recorder, config.precision == "high", config.sketch)
         self.by_device = {}
         self._by_type = {}  # the meter of a type of device; a text: its tensors are copied
         self._for_checksums = {}  # by type of device; None: nobody

@@ -18,6 +18,7 @@ def make(config):
     recorder = core.Recorder(
         summary=config.summary_mode,
         precision=config.precision,
+        sketch=config.sketch,
         tensors=config.stores_all,
         dedup=config.dedup,
         identity=config.with_identity,

@@ -11,10 +11,13 @@ import triton.language as tl
 MAX_JOBS = 4  # of one launch; a tensor that is not one run of memory is alone
 RING_PLACES = 8192  # for what was found
 PART_WORDS = MAX_JOBS * (528 * 8 + 1)  # what blocks found, and for each job how many have
+SKETCH_PART_WORDS = MAX_JOBS * 528 * 66  # behind these: sketches of blocks
 LANES = tl.constexpr(256)
 _WORDS_OF_FOUND = tl.constexpr(8)
 _MAX_BLOCKS = tl.constexpr(528)
 _RING = tl.constexpr(RING_PLACES)
+_PARTS = tl.constexpr(PART_WORDS)
+_SUMS, _WORDS_OF_SKETCH, _ROWS = tl.constexpr(64), tl.constexpr(66), tl.constexpr(16)
 ONE_RUN, _RUNS_OF_VECTORS = tl.constexpr(0), tl.constexpr(1)  # layouts; else elements lie anywhere
 # Kinds of elements, as cuda_shared.h counts them; those above are whole numbers.
 _F64, _F32, _F16, _BF16 = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
@@ -240,6 +243,94 @@ def _finish_crc(tables, c0, c1, c2, c3, bits_behind):
     return _times(rest, _power(tables, exponent.to(tl.uint32)))
 
 
+# -- sketches: see measure/sketch.h
+
+
+@triton.jit
+def _mix(counter):
+    z = (counter + 1) * 0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+@triton.jit
+def _value(data, offset, inside, KIND: tl.constexpr):
+    """An element as double; 0 where there is none."""
+    if KIND == _F64:
+        item = tl.load(data.to(tl.pointer_type(tl.float64)) + offset, mask=inside, other=0)
+    elif KIND == _F32:
+        item = tl.load(data.to(tl.pointer_type(tl.float32)) + offset, mask=inside, other=0)
+    elif KIND == _F16:
+        item = tl.load(data.to(tl.pointer_type(tl.float16)) + offset, mask=inside, other=0)
+    elif KIND == _BF16:
+        bits = tl.load(data.to(tl.pointer_type(tl.uint16)) + offset, mask=inside, other=0)
+        item = (bits.to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    elif KIND == _I8:
+        item = tl.load(data.to(tl.pointer_type(tl.int8)) + offset, mask=inside, other=0)
+    elif KIND == _I16:
+        item = tl.load(data.to(tl.pointer_type(tl.int16)) + offset, mask=inside, other=0)
+    elif KIND == _I32:
+        item = tl.load(data.to(tl.pointer_type(tl.int32)) + offset, mask=inside, other=0)
+    elif KIND == _I64:
+        item = tl.load(data.to(tl.pointer_type(tl.int64)) + offset, mask=inside, other=0)
+    elif KIND == _U8:
+        item = tl.load(data.to(tl.pointer_type(tl.uint8)) + offset, mask=inside, other=0)
+    elif KIND == _U16:
+        item = tl.load(data.to(tl.pointer_type(tl.uint16)) + offset, mask=inside, other=0)
+    elif KIND == _U32:
+        item = tl.load(data.to(tl.pointer_type(tl.uint32)) + offset, mask=inside, other=0)
+    else:
+        item = tl.load(data.to(tl.pointer_type(tl.uint64)) + offset, mask=inside, other=0)
+    return item.to(tl.float32).to(tl.float64) if KIND == _F16 else item.to(tl.float64)
+
+
+@triton.jit
+def _sketch(
+    data, begin, end, num_elements, sizes, strides, KIND: tl.constexpr, LAYOUT: tl.constexpr, AXES: tl.constexpr
+):
+    """The 64 sums of the elements from ``begin`` to ``end``, and how many counted as 0; few are told as they are.
+
+    A lane has one sum and looks for the element that goes there: all of a row lie together, so that this second
+    reading comes from the cache.
+    """
+    place = tl.arange(0, _SUMS).to(tl.int64)
+    row = tl.arange(0, _ROWS).to(tl.int64)
+    sums = tl.zeros((_ROWS, _SUMS), tl.float64)
+    bad = tl.zeros((_ROWS, _SUMS), tl.int64)
+    is_few = num_elements < _SUMS
+    for first in range(begin // _SUMS, (end + _SUMS - 1) // _SUMS, _ROWS):
+        block = first + row
+        signs = _mix((2 * block).to(tl.uint64))
+        turn = (_mix((2 * block + 1).to(tl.uint64)) & 63).to(tl.int64)
+        turn = tl.where(is_few, 0, turn)
+        signs = tl.where(is_few, 0, signs.to(tl.int64, bitcast=True)).to(tl.uint64, bitcast=True)
+        taken = place[None, :] ^ turn[:, None]
+        element = block[:, None] * _SUMS + taken
+        inside = element < end
+        offset = element
+        if LAYOUT != ONE_RUN:
+            offset = _offset(tl.where(inside, element, 0), sizes, strides, AXES)
+        value = _value(data, offset, inside, KIND)
+        counts = (tl.abs(value) <= 1e30) | is_few
+        negative = ((signs[:, None] >> taken.to(tl.uint64)) & 1) != 0
+        value = tl.where(counts, tl.where(negative, -value, value), 0.0)
+        sums = tl.where(inside, tl.where(is_few, value, sums + value), sums)
+        bad += (inside & (counts == 0)).to(tl.int64)
+    # Few are in the first row alone, and keep every bit, be it the sign of a zero.
+    kept = tl.xor_sum(sums.to(tl.int64, bitcast=True), axis=0).to(tl.float64, bitcast=True)
+    return tl.where(is_few, kept, tl.sum(sums, axis=0)), tl.sum(tl.sum(bad, axis=1), axis=0)
+
+
+@triton.jit
+def _publish_sketch(ring, sequence, sums, bad):
+    to = ring.to(tl.pointer_type(tl.int64)) + _RING * _WORDS_OF_FOUND + (sequence % _RING) * _WORDS_OF_SKETCH
+    bits = sums.to(tl.int64, bitcast=True)
+    tl.store(to + tl.arange(0, _SUMS), bits)
+    tl.store(to + _SUMS, bad)
+    tl.store(to + _SUMS + 1, tl.xor_sum(bits, axis=0) ^ bad ^ sequence)
+
+
 # -- jobs
 
 
@@ -288,7 +379,7 @@ def measure(
     stride0: tl.int64, stride1: tl.int64, stride2: tl.int64, stride3: tl.int64,
     stride4: tl.int64, stride5: tl.int64, stride6: tl.int64, stride7: tl.int64,
     KIND: tl.constexpr, BYTES: tl.constexpr, STATISTICS: tl.constexpr, CRC32: tl.constexpr, XOR64: tl.constexpr,
-    LAYOUT: tl.constexpr, AXES: tl.constexpr, WIDE: tl.constexpr,
+    SKETCH: tl.constexpr, LAYOUT: tl.constexpr, AXES: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Up to four tensors; ``share`` vectors of each go to a block, the first of which is ``first``.
 
@@ -384,7 +475,14 @@ def measure(
         bits_behind = 8 * (num_elements * BYTES - padded_end * 16) + 32
         digest = _finish_crc(tables32, c0, c1, c2, c3, bits_behind).to(tl.int64)
 
+    if SKETCH:
+        last = tl.minimum(end * PER_VECTOR, num_elements)
+        part_sums, part_bad = _sketch(data, begin * PER_VECTOR, last, num_elements, sizes, strides, KIND, LAYOUT, AXES)
+        sketches = parts.to(tl.pointer_type(tl.int64)) + _PARTS + job * _MAX_BLOCKS * _WORDS_OF_SKETCH
+
     if num_blocks == 1:
+        if SKETCH:
+            _publish_sketch(ring, number, part_sums, part_bad)
         _publish(
             data, num_elements, number, ring, sizes, strides, part_total, part_squares, part_low, part_high, digest,
             KIND, BYTES, STATISTICS, LAYOUT, AXES,
@@ -397,6 +495,10 @@ def measure(
         tl.store((mine + 2).to(tl.pointer_type(part_low.dtype)), part_low)
         tl.store((mine + 3).to(tl.pointer_type(part_high.dtype)), part_high)
         tl.store(mine + 4, digest)
+        if SKETCH:
+            my_sketch = sketches + block * _WORDS_OF_SKETCH
+            tl.store(my_sketch.to(tl.pointer_type(tl.float64)) + tl.arange(0, _SUMS), part_sums)
+            tl.store(my_sketch + _SUMS, part_bad)
         tl.debug_barrier()
         counter = (parts.to(tl.pointer_type(tl.int64)) + 4 * _MAX_BLOCKS * _WORDS_OF_FOUND + job).to(
             tl.pointer_type(tl.int32)
@@ -408,6 +510,16 @@ def measure(
             all_low, all_high = _nothing(KIND)
             none_low, none_high = _nothing(KIND)
             all_digest = tl.zeros((LANES,), tl.int64)
+            if SKETCH:
+                sum_lane = tl.arange(0, _SUMS)
+                sketch_sums = tl.zeros((_SUMS,), tl.float64)
+                sketch_bad = number * 0
+                for i in range(num_blocks):
+                    theirs = sketches + i * _WORDS_OF_SKETCH
+                    to_add = theirs.to(tl.pointer_type(tl.float64)) + sum_lane
+                    sketch_sums += tl.load(to_add, cache_modifier=".cg")
+                    sketch_bad += tl.load(theirs + _SUMS, cache_modifier=".cg")
+                _publish_sketch(ring, number, sketch_sums, sketch_bad)
             for i in tl.static_range(3):
                 other = lane + i * LANES
                 theirs = of_job + other * _WORDS_OF_FOUND

@@ -22,7 +22,8 @@ class TritonMeter:
         """Raises what goes wrong, of whatever type, when this device cannot be served."""
         from . import triton_kernel
 
-        self._kernel, self._part_words = triton_kernel.measure, triton_kernel.PART_WORDS
+        self._kernel = triton_kernel.measure
+        self._part_words = triton_kernel.PART_WORDS + (triton_kernel.SKETCH_PART_WORDS if recorder.sketch else 0)
         assert core.RING_WORDS == 8 * triton_kernel.RING_PLACES
         self._recorder, self._type = recorder, device.type
         self._compiled, self._prepared, self._parts, self._tables = {}, {}, {}, {}
@@ -41,7 +42,7 @@ class TritonMeter:
                 driver.active.get_current_stream,
             )
         # Memory of the host that the device reads and writes under the same address.
-        self._memory = torch.zeros(core.RING_WORDS, dtype=torch.int64, pin_memory=device.type != "cpu")
+        self._memory = torch.zeros(recorder.ring_words(), dtype=torch.int64, pin_memory=device.type != "cpu")
         self._ring = self._memory.data_ptr()
         try:
             # Without what Triton does around a launch of anybody's, which takes as long as the launch itself.
@@ -134,6 +135,7 @@ def _constants(variant):
         "STATISTICS": bool(wanted & 1),
         "CRC32": bool(wanted & 2),
         "XOR64": bool(wanted & 4),
+        "SKETCH": bool(wanted & 8),
         "LAYOUT": layout,
         "AXES": axes,
         "WIDE": bool(wide),

@@ -1,6 +1,7 @@
 #include "profiles/msprobe/columns.h"
 
 #include "core/python_text.h"
+#include "profiles/msprobe/estimates.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -24,7 +25,17 @@ Cell Verdict(const ResultRow& row, TextArena&) { return Cell(row.result); }
 Cell Message(const ResultRow& row, TextArena&) { return Cell(row.message); }
 
 Cell Measured(const ResultRow& row, TextArena& arena) {
-  return Cell::Json(row.measures ? arena.Keep(MeasuredJson(*row.measures)) : std::string_view());
+  return Cell::Json(row.measures   ? arena.Keep(MeasuredJson(*row.measures))
+                    : row.estimate ? arena.Keep(EstimateJson(*row.estimate))
+                                   : std::string_view());
+}
+
+Cell ErrorEstimate(const ResultRow& row, TextArena&) {
+  if (!row.sketch_problem.empty()) return Cell(row.sketch_problem);
+  return row.estimate ? Cell(ShownError(row.estimate->relative_error)) : Cell();
+}
+Cell CosineEstimate(const ResultRow& row, TextArena&) {
+  return row.estimate ? Cell(ShownCosine(row.estimate->cosine)) : Cell();
 }
 
 struct TableColumn {
@@ -76,11 +87,18 @@ constexpr TableColumn kColumns[] = {
     {kAllModes, kBoth, true, {"NPU_Stack_Info", [](const ResultRow& r, TextArena&) { return Cell(r.stack); }, "call stack, on the first row of a record"}},
     {kRealOnly, kBoth, false, {"Data_name", [](const ResultRow& r, TextArena&) { return Cell(r.data_name); }, "the two data files"}},
 };
+constexpr Column kEstimateColumns[] = {
+    {"Error estimate", ErrorEstimate, "|n - b| / |b| from the sketches of both dumps, to about 9 % with 64 sums"},
+    {"Cosine estimate", CosineEstimate, "n.b / (|n| |b|) from the sketches and norms of both dumps"},
+};
 // clang-format on
 
 }  // namespace
 
-std::vector<Column> ColumnsOf(Generation generation, Mode mode, bool with_stack, bool with_measured) {
+std::span<const Column> EstimateColumns() { return kEstimateColumns; }
+
+std::vector<Column> ColumnsOf(Generation generation, Mode mode, bool with_stack, bool with_measured,
+                              bool with_estimates) {
   const unsigned mode_bit = 1u << static_cast<unsigned>(mode),
                  generation_bit = 1u << static_cast<unsigned>(generation);
   std::vector<Column> columns;
@@ -89,6 +107,9 @@ std::vector<Column> ColumnsOf(Generation generation, Mode mode, bool with_stack,
         (with_stack || !entry.stack_only)) {
       columns.push_back(entry.column);
     }
+  }
+  if (with_estimates && mode != Mode::kReal) {
+    columns.insert(columns.end(), std::begin(kEstimateColumns), std::end(kEstimateColumns));
   }
   if (with_measured) columns.push_back({"measured", Measured, "everything measured of the two files"});
   return columns;

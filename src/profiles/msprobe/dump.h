@@ -31,6 +31,8 @@ struct Leaf {
   std::string_view dtype, shape, requires_grad, md5, data_name;
   std::array<Cell, 4> statistics;  // max, min, mean, l2norm
   std::string_view p2p_op = "None", p2p_peer = "None";
+  std::string_view sketch, values;  // base64, as recorded; empty: none
+  std::uint64_t sketch_bad = 0;
 };
 // What stands in place of a bench row that does not exist.
 const Leaf& NoLeaf();
@@ -76,6 +78,7 @@ class Dump {
   bool has_data() const { return has_data_; }
   bool data_is_object() const { return data_is_object_; }
   bool has_md5() const { return has_md5_; }
+  bool has_sketches() const { return has_sketches_; }  // or tensors kept whole in their place
   // The file ends in the middle of "data", as one does whose writer was killed: the whole records before that
   // are here.
   bool torn() const { return torn_; }
@@ -105,6 +108,7 @@ class Dump {
   std::string task_, level_, check_failure_, too_deep_;
   std::optional<std::string> framework_;
   bool has_data_ = false, data_is_object_ = true, has_md5_ = false, torn_ = false;
+  bool has_sketches_ = false;
   std::vector<Record> records_;
   std::vector<Row> rows_;
   std::deque<std::string> suffixes_;

@@ -334,6 +334,8 @@ class DumpReader {
     for (const Member& member : members) {
       const bool place_counts = options_.kind == DumpKind::kDebug || depth == 1 || (depth == 2 && in_list);
       if (member.key == "md5" && place_counts) dump_.has_md5_ = true;
+      if ((member.key == "sketch" || member.key == "values") && member.kind == JsonKind::kString)
+        dump_.has_sketches_ = dump_.has_sketches_ || (is_leaf && members.Find("dtype") != nullptr);
       if (member.key == "data_name") {
         named_by_file = member.kind == JsonKind::kString && member.end - member.begin > 2;
         name_at = member.begin;

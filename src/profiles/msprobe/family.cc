@@ -88,7 +88,7 @@ std::span<const FamilyOption> Options() {
 std::vector<FamilyColumn> ColumnsHelp() {
   std::vector<FamilyColumn> all;
   for (const Mode mode : {Mode::kReal, Mode::kStatistics, Mode::kMd5}) {
-    for (const Column& column : ColumnsOf(Generation::kCurrent, mode, true)) {
+    for (const Column& column : ColumnsOf(Generation::kCurrent, mode, true, false, true)) {
       const auto same = [&](const FamilyColumn& known) { return known.key == column.heading; };
       if (std::none_of(all.begin(), all.end(), same))
         all.push_back({std::string(column.heading), std::string(column.help)});

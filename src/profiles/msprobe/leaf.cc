@@ -142,6 +142,7 @@ bool EndsInRankComponent(std::string_view name) {
 struct Members {
   std::size_t type = 0, dtype = 0, shape = 0, statistics[4] = {}, requires_grad = 0, data_name = 0, md5 = 0;
   std::size_t value = 0, group_ranks = 0, class_type = 0, tensor = 0, op = 0, peer = 0;
+  std::size_t sketch = 0, sketch_bad = 0, values = 0;
 };
 
 struct MemberKey {
@@ -161,6 +162,9 @@ constexpr MemberKey kMemberKeys[] = {
     {"tensor", &Members::tensor},
     {"op", &Members::op},
     {"peer", &Members::peer},
+    {"sketch", &Members::sketch},
+    {"sketch_bad", &Members::sketch_bad},
+    {"values", &Members::values},
 };
 
 Members FindMembers(std::string_view text, std::size_t at) {
@@ -249,6 +253,17 @@ class LeafReader {
       if (members_.statistics[i] != 0) leaf.statistics[i] = ShownValue(text_, members_.statistics[i], arena_);
     }
     leaf.md5 = Md5OrChecksum();
+    if (members_.sketch != 0 || members_.values != 0) ReadSketch(leaf);
+  }
+
+  void ReadSketch(Leaf& leaf) {
+    leaf.sketch = TextAt(text_, members_.sketch, arena_);
+    leaf.values = TextAt(text_, members_.values, arena_);
+    if (members_.sketch_bad == 0) return;
+    JsonCursor cursor(text_, members_.sketch_bad);
+    // Anything else than a count cannot be told from some.
+    const double count = cursor.Peek() == JsonKind::kInt ? cursor.TakeNumber() : 1;
+    leaf.sketch_bad = count > 0 && count < 0x1p63 ? static_cast<std::uint64_t>(count) : 1;
   }
 
   void ReadOther(Leaf& leaf) {

@@ -77,4 +77,14 @@ std::string MeasuredJson(const PairMeasures& m) {
   return out + '}';
 }
 
+std::string EstimateJson(const SketchEstimate& estimate) {
+  std::string out = "{\"error_norm_estimate\": ";
+  Append(estimate.error_norm, out);
+  out += ", \"error_estimate\": ";
+  Append(estimate.relative_error, out);
+  out += ", \"cosine_estimate\": ";
+  Append(estimate.cosine, out);
+  return out + fmt::format(", \"error_is_in_one_sum\": {}}}", estimate.is_in_one_sum);
+}
+
 }  // namespace vernier::msprobe

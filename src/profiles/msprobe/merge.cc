@@ -108,7 +108,12 @@ std::vector<std::string> Headings(Generation generation, Mode mode, bool with_st
 }
 
 // The mode whose columns these are, exactly; columns of our own may follow.
-std::optional<Mode> ModeOfHeader(const std::vector<std::string>& header) {
+std::optional<Mode> ModeOfHeader(std::vector<std::string> header) {
+  const auto is_ours = [](const std::string& heading) {
+    return std::any_of(EstimateColumns().begin(), EstimateColumns().end(),
+                       [&](const Column& column) { return column.heading == heading; });
+  };
+  while (!header.empty() && is_ours(header.back())) header.pop_back();
   for (const Mode mode : {Mode::kReal, Mode::kStatistics, Mode::kMd5}) {
     for (const Generation generation : {Generation::kClassic, Generation::kCurrent}) {
       for (const bool with_stack : {false, true}) {

@@ -77,7 +77,7 @@ class RowConsumer {
     const bool as_table = !settings_.diff_analyze;
     const bool as_json = settings_.Writes(ReportFormat::kJson) || settings_.Writes(ReportFormat::kJsonl);
     columns_ = ColumnsOf(settings_.generation, builder_.mode(), as_table && builder_.with_stack(),
-                         as_table && as_json);
+                         as_table && as_json, builder_.with_estimates());
     for (const Column& column : columns_) headings_.emplace_back(column.heading);
     return settings_.diff_analyze ? OpenAnalysis() : OpenReports();
   }

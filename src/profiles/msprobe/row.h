@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "judge/rules.h"
+#include "measure/sketch.h"
 #include "profiles/msprobe/dump.h"
 #include "vernier/judge.h"
 #include "vernier/measure.h"
@@ -82,6 +83,8 @@ struct ResultRow {
   std::string_view data_name;
   RowColour colour = RowColour::kNone;
   const PairMeasures* measures = nullptr;  // of the files, where they could be measured
+  std::optional<SketchEstimate> estimate;  // from sketches: not under the name msprobe, nor of real data
+  std::string_view sketch_problem;         // why there is none where there should be one
 
   void SetResult(std::string_view text, Judged meaning) {
     result = text;

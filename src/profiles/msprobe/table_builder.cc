@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/python_text.h"
+#include "profiles/msprobe/estimates.h"
 #include "profiles/msprobe/statistics.h"
 #include "profiles/msprobe/verdict.h"
 
@@ -93,12 +94,18 @@ void TableBuilder::ReadBench(std::uint32_t bench, ResultRow& row, TextArena& are
 void TableBuilder::Build(std::size_t first, std::size_t last, Batch& batch) const {
   batch.first_row = first;
   batch.rows.reserve(last - first);
+  const bool with_estimates = this->with_estimates();
   for (std::size_t i = first; i < last; ++i) {
     ResultRow& row = batch.rows.emplace_back(Read(i, batch.arena));
     if (mode_ == Mode::kMd5) {
       CompareMd5(row);
     } else {
       CompareStatistics(profile_, rules_, row, batch.arena);
+    }
+    if (with_estimates && row.matched) {
+      const Estimate estimate = EstimateFrom(row.npu, row.bench);
+      row.estimate = estimate.difference;
+      if (!estimate.problem.empty()) row.sketch_problem = batch.arena.Keep(estimate.problem);
     }
   }
   Judge(batch.rows);

@@ -56,6 +56,11 @@ class TableBuilder {
   const Profile& profile() const { return profile_; }
   Mode mode() const { return mode_; }
   bool with_stack() const { return dumps_.stack.has_value(); }
+  // Whether rows have what their sketches tell. msprobe's tables, and its analysis, know no such thing.
+  bool with_estimates() const {
+    return (dumps_.npu.has_sketches() || dumps_.bench.has_sketches()) && mode_ != Mode::kReal &&
+           !settings_.as_msprobe && !settings_.diff_analyze;
+  }
   // Row numbers at which batches of at least `num_rows` rows begin, and the end. Records are never cut.
   std::vector<std::size_t> Boundaries(std::size_t num_rows) const;
 

@@ -359,6 +359,37 @@ TEST_F(MsprobeRun, MergesCsvResultsOfTwoRanks) {
       MergeResults(settings_.output_path, folder_.path() / "merged", folder_.path() / "absent.yaml", sink));
 }
 
+TEST_F(MsprobeRun, MergesResultsThatHaveEstimates) {
+  const auto with_values = [](std::string data) {
+    for (std::size_t at = data.find("\"Max\""); at != std::string::npos; at = data.find("\"Max\"", at)) {
+      const std::string_view values = "\"values\":\"AAAAAAAA8D8=\",";
+      data.insert(at, values);
+      at += values.size() + 1;
+    }
+    return data;
+  };
+  for (const char* rank : {"rank0", "rank1"}) {
+    Write(settings_.npu_path / rank / "dump.json", with_values(Data(2, 1.5)));
+    Write(settings_.bench_path / rank / "dump.json", with_values(Data(2, 1)));
+  }
+  ASSERT_TRUE(Run()) << log_;
+  bool has_estimates = false;
+  for (const auto& file : fs::directory_iterator(settings_.output_path)) {
+    std::ifstream table(file.path());
+    std::string header;
+    std::getline(table, header);
+    has_estimates = has_estimates || header.find("Error estimate,Cosine estimate") != std::string::npos;
+  }
+  EXPECT_TRUE(has_estimates);
+  std::ofstream(folder_.path() / "merge.yaml") << "api:\n  - Functional.relu.1\n";
+  std::string log;
+  const auto sink = [&](LogLevel, std::string_view text) { log += text; };
+  ASSERT_TRUE(
+      MergeResults(settings_.output_path, folder_.path() / "merged", folder_.path() / "merge.yaml", sink))
+      << log;
+  EXPECT_FALSE(fs::is_empty(folder_.path() / "merged")) << log;
+}
+
 TEST_F(MsprobeRun, TellsWhichArgumentDiffersAndTakesAFolderThatIsADump) {
   const auto record = [](const char* eps, double out) {
     return R"("Functional.norm.0.forward":{"input_args":[)" + Tensor(1) + R"(,{"type":"float","value":)" +

@@ -4,6 +4,7 @@ Every meter is tried on a CUDA device where there is one; else on memory of the 
 kernel where Triton is installed, which then interprets it.
 """
 
+import base64
 import importlib.util
 import json
 import math
@@ -92,8 +93,22 @@ def same_descriptor(ours, theirs, about):
             assert ours[key] == pytest.approx(value, rel=step, abs=1e-9), (key, about)
         elif isinstance(value, float) and math.isnan(value):
             assert math.isnan(ours[key]), (key, about)
+        elif key == "sketch":
+            same_sketch(ours[key], value, about)
         else:
             assert (ours[key], str(ours[key])) == (value, str(value)), (key, about)
+
+
+def same_sketch(ours, theirs, about):
+    """Devices add in another order; whole numbers come out the same in any."""
+    found, expected = (
+        torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float64) for text in (ours, theirs)
+    )
+    assert found.shape == expected.shape, about
+    size = float(expected.abs().max())
+    torch.testing.assert_close(
+        found, expected, rtol=0, atol=1e-12 * size if size < 1e15 else 1e-9 * size, msg=str(about)
+    )
 
 
 def random_of(dtype, shape, seed):
@@ -158,6 +173,59 @@ def test_layouts_and_special_values(recording, meter, section):
         torch.ones(9, device=DEVICE, dtype=torch.bool),
     ]
     assert_like_host(recording, tensors, section=section)
+
+
+@pytest.mark.parametrize("sketch", [64, 16])
+def test_sketches_of_every_dtype_and_tail(recording, meter, sketch):
+    sizes = (1, 2, 63, 64, 65, 255, 1024, 4095, 4097, 65_537, 1_000_003, 9_876_543)
+    sizes = sorted({size_for(meter, size) for size in sizes})
+    tensors = [random_of(dtype, (size,), size) for dtype in FLOATS for size in sizes]
+    tensors += [random_of(dtype, (size,), size) for dtype in INTEGERS for size in (5, 63, 64, size_for(meter, 70_001))]
+    tensors.append(random_of(torch.int8, (1000,), 3) > 0)
+    assert_like_host(recording, tensors, section={"sketch": sketch})
+
+
+@pytest.mark.parametrize("summary", ["statistics", "md5"])
+def test_sketches_of_layouts_and_special_values(recording, meter, summary):
+    x = random_of(torch.bfloat16, (4, 32, 96), 1)
+    f = random_of(torch.float32, (5, 7, 11, 13), 2)
+    bad = random_of(torch.float32, (3000,), 4)
+    bad[::7] = float("nan")
+    bad[1::7] = -float("inf")
+    bad[2::7] = 3e38
+    tensors = [
+        x[1:],
+        x[:, ::3],
+        x.transpose(1, 2),
+        x.permute(2, 0, 1),
+        x.view(-1)[1:],
+        x.view(-1)[3:70],
+        f.permute(3, 1, 0, 2),
+        f[..., 1:3],
+        f[0, 0, 0].expand(6, 13),
+        f[0, 0, 0].expand(60, 13),
+        bad,
+        bad[:40],
+        bad.half(),
+        torch.tensor([-0.0, 0.0, 1.0], device=DEVICE),
+        torch.full((1000,), float("nan"), device=DEVICE),
+        torch.tensor(3.5, device=DEVICE),
+        torch.zeros(0, 3, device=DEVICE),
+    ]
+    assert_like_host(recording, tensors, section={"sketch": 64, "summary_mode": summary})
+
+
+def test_sketches_have_the_same_bits_every_time(recording, meter):
+    x = random_of(torch.float32, (size_for(meter, 3_000_001),), 5)
+    found = described(recording, [x, x.clone(), x], section={"sketch": 64})
+    assert found[0]["sketch"] == found[1]["sketch"] == described(recording, [x], section={"sketch": 64})[0]["sketch"]
+
+
+def test_statistics_are_the_same_with_and_without_sketches(recording, meter):
+    tensors = [random_of(dtype, (size_for(meter, 100_003),), 7) for dtype in FLOATS]
+    plain = described(recording, tensors, precision="high")
+    sketched = described(recording, tensors, precision="high", section={"sketch": 64})
+    assert [{key: one[key] for key in plain[0]} for one in sketched] == plain
 
 
 def test_crc_is_that_of_zlib(recording, meter):

@@ -1,5 +1,6 @@
 """The same program on the device and on the CPU, which computes for it: two recordings that must be the same."""
 
+import base64
 import math
 import subprocess
 import sys
@@ -18,6 +19,7 @@ TASKS = {
     "statistics": {"task": "statistics"},
     "high": {"task": "statistics", "precision": "high"},
     "async": {"task": "statistics", "async_dump": True},
+    "sketch": {"task": "statistics", "section": {"sketch": 64}},
     "md5": {"task": "statistics", "section": {"summary_mode": "md5"}},
     "xor": {"task": "statistics", "section": {"summary_mode": "xor"}},
     "tensor": {"task": "tensor"},
@@ -135,6 +137,12 @@ def assert_same_numbers(ours, theirs, where=()):
                 step = LAST_DIGIT.get(theirs["dtype"], 2**-50)
                 largest = max(abs(theirs["Max"]), abs(theirs["Min"]))
                 assert ours[key] == pytest.approx(value, rel=step, abs=step * largest), (*where, key)
+            elif key == "sketch":
+                one, other = (
+                    torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float64)
+                    for text in (ours[key], value)
+                )
+                torch.testing.assert_close(one, other, rtol=0, atol=2**-40 * float(other.abs().max()), msg=str(where))
             else:
                 assert_same_numbers(ours[key], value, (*where, key))
     elif isinstance(theirs, list):

@@ -12,6 +12,7 @@ from .sides import TASKS, assert_same_files, assert_same_numbers
 SECTIONS = {
     "statistics": {},
     "high": {"precision": "high"},
+    "sketch": {"section": {"sketch": 16}},
     "md5": {"section": {"summary_mode": "md5"}},
     "xor": {"section": {"summary_mode": "xor"}},
     "tensor": {"task": "tensor"},
@@ -46,7 +47,7 @@ def drawn(name, shape):
 
 @pytest.mark.parametrize("task", list(SECTIONS))
 def test_of_every_dtype(sides, task):
-    draw = drawn if task in ("statistics", "high") else sample
+    draw = drawn if task in ("statistics", "high", "sketch") else sample
 
     def make(device):
         shapes = ((), (1,), (7,), (3, 5), (2000,), (0, 4))
