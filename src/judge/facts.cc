@@ -66,7 +66,7 @@ float Clamped(double value) {
 }  // namespace
 
 Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMeasures* measures,
-              Compared by) {
+              const SketchEstimate* estimate, Compared by) {
   Facts facts;
   facts.role = role;
   const auto set = [&](Facts::Flag flag, bool on) { facts.flags |= on ? flag : 0; };
@@ -111,7 +111,15 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   }
   if (by == Compared::kTensors && measures == nullptr) return facts;
   if (by == Compared::kStatistics && !has_statistics) return facts;
-  const Distance distance = by == Compared::kTensors ? FromTensors(*measures) : FromStatistics(target, *golden);
+  Distance distance = by == Compared::kTensors ? FromTensors(*measures) : FromStatistics(target, *golden);
+  // A sketch knows the size of the difference; the statistics only that there is one.
+  const bool has_sketch = by == Compared::kStatistics && estimate != nullptr;
+  if (has_sketch && estimate->error_norm > 0 && std::isfinite(distance.error) &&
+      std::isfinite(estimate->relative_error)) {
+    distance = {estimate->relative_error, estimate->error_norm};
+  }
+  if (has_sketch && facts.Has(Facts::kHuge) && !facts.Has(Facts::kMixed))
+    set(Facts::kMaskMoved, target.num_masked != golden->num_masked);
   set(Facts::kMeasured, true);
   facts.error = Clamped(distance.error);
   facts.gap = Clamped(distance.gap);

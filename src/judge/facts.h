@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "measure/sketch.h"
 #include "vernier/measure.h"
 
 namespace vernier {
@@ -23,10 +24,11 @@ struct Value {
   double max = kUnknown, min = kUnknown, mean = kUnknown, norm = kUnknown;
   std::string_view text;      // of a plain one
   std::string_view checksum;  // empty: none
+  std::uint64_t num_masked = 0;  // elements that a sketch left out: NaN, infinities and mask values
 };
 
-// How the two sides were compared, best first.
-enum class Compared : std::uint8_t { kNothing, kTensors, kSketches, kStatistics, kChecksums };
+// What of the two sides was compared.
+enum class Compared : std::uint8_t { kTensors, kStatistics, kChecksums };
 
 struct Facts {
   enum Flag : std::uint16_t {
@@ -59,8 +61,9 @@ struct Facts {
 // Mask values are no measure of a tensor's size.
 inline constexpr double kMaskMagnitude = 1e30;
 
-// `golden` null: the value has no partner. `measures`: of the tensors themselves, where they were read.
+// `golden` null: the value has no partner. `measures`: of the tensors themselves, where they were read;
+// `estimate`: from their sketches, where both have one.
 Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMeasures* measures,
-              Compared by);
+              const SketchEstimate* estimate, Compared by);
 
 }  // namespace vernier

@@ -19,7 +19,7 @@ Value Tensor(double max, double min, double mean, double norm) {
 }
 
 Facts ByStatistics(const Value& target, const Value& golden) {
-  return FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kStatistics);
+  return FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kStatistics);
 }
 
 TEST(FactsOf, StatisticsAreAsFarApartAsTheWorstOfThem) {
@@ -57,42 +57,51 @@ TEST(FactsOf, PlainArgumentsDifferByTheirTexts) {
   Value a, b;
   a.kind = b.kind = Value::Kind::kPlain;
   a.text = "0.1", b.text = "1e-05";
-  EXPECT_TRUE(FactsOf(Role::kInput, a, &b, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
+  EXPECT_TRUE(FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
   b.text = "0.1";
-  EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
+  EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
   a.text = "-3.4028234663852886e+38", b.text = "-1.7976931348623157e+308";  // the lowest of two dtypes
-  EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
+  EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
 }
 
 TEST(FactsOf, ChecksumsTellThatSomethingDiffersAndStatisticsHowMuch) {
   Value target = Tensor(2, -1, 0, 10), golden = target;
   target.checksum = "a", golden.checksum = "b";
-  const Facts little = FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kChecksums);
+  const Facts little = FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums);
   EXPECT_GT(little.error, 0);
   EXPECT_LT(little.error, 1e-30);
   target.max = 3;
-  EXPECT_FLOAT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kChecksums).error, 0.5F);
+  EXPECT_FLOAT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error, 0.5F);
   target.checksum = "b";
-  EXPECT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, Compared::kChecksums).error, 0);
+  EXPECT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error, 0);
 }
 
 TEST(FactsOf, TensorsAreMeasuredByTheNormOfTheirDifference) {
   PairMeasures m;
   m.sum_sq_diff = 4, m.sum_sq_golden = 100;
   const Value value = Tensor(1, 0, 0, 10);
-  const Facts facts = FactsOf(Role::kOutput, value, &value, &m, Compared::kTensors);
+  const Facts facts = FactsOf(Role::kOutput, value, &value, &m, nullptr, Compared::kTensors);
   EXPECT_FLOAT_EQ(facts.error, 0.2F);
   EXPECT_FLOAT_EQ(facts.gap, 2);
-  EXPECT_FALSE(FactsOf(Role::kOutput, value, &value, nullptr, Compared::kTensors).Has(Facts::kMeasured));
+  EXPECT_FALSE(FactsOf(Role::kOutput, value, &value, nullptr, nullptr, Compared::kTensors).Has(Facts::kMeasured));
+}
+
+TEST(FactsOf, ASketchTellsTheSizeOfADifferenceThatStatisticsBarelyShow) {
+  const Value target = Tensor(2, -1, 0, 10.001), golden = Tensor(2, -1, 0, 10);
+  SketchEstimate estimate;
+  estimate.error_norm = 3, estimate.relative_error = 0.3;
+  const Facts facts = FactsOf(Role::kOutput, target, &golden, nullptr, &estimate, Compared::kStatistics);
+  EXPECT_FLOAT_EQ(facts.error, 0.3F);
+  EXPECT_FLOAT_EQ(facts.gap, 3);
 }
 
 TEST(FactsOf, AMaskMovesWhenItsValuesStandElsewhere) {
   PairMeasures m;
   m.sum_sq_diff = HUGE_VAL, m.sum_sq_golden = HUGE_VAL, m.max_abs_diff = 3.4e38;
   const Value mask = Tensor(0, -3.4e38, -HUGE_VAL, HUGE_VAL);
-  EXPECT_TRUE(FactsOf(Role::kInput, mask, &mask, &m, Compared::kTensors).Has(Facts::kMaskMoved));
+  EXPECT_TRUE(FactsOf(Role::kInput, mask, &mask, &m, nullptr, Compared::kTensors).Has(Facts::kMaskMoved));
   m.max_abs_diff = 1e-3;
-  const Facts same = FactsOf(Role::kInput, mask, &mask, &m, Compared::kTensors);
+  const Facts same = FactsOf(Role::kInput, mask, &mask, &m, nullptr, Compared::kTensors);
   EXPECT_TRUE(same.Has(Facts::kHuge));
   EXPECT_FALSE(same.Has(Facts::kMaskMoved));
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "profiles/msprobe/estimates.h"
 #include "vernier/match.h"
 
 namespace vernier::msprobe {
@@ -223,6 +225,7 @@ Value ValueOf(const Leaf& leaf, TextArena& arena) {
     if (const auto number = NumericOf(leaf.statistics[i])) *statistics[i] = *number;
   }
   if (leaf.md5 != "N/A") value.checksum = leaf.md5;
+  value.num_masked = leaf.sketch_bad;
   return value;
 }
 
@@ -231,8 +234,10 @@ Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena) {
   static constexpr Compared kCompared[] = {Compared::kTensors, Compared::kStatistics, Compared::kChecksums};
   const Value target = ValueOf(row.npu, arena);
   const Value golden = row.matched ? ValueOf(row.bench, arena) : Value();
-  return vernier::FactsOf(kRoles[static_cast<std::size_t>(row.state)], target,
-                          row.matched ? &golden : nullptr, row.measures,
+  std::optional<SketchEstimate> estimate = row.estimate;
+  if (!estimate && mode == Mode::kStatistics && row.matched) estimate = EstimateFrom(row.npu, row.bench).difference;
+  return vernier::FactsOf(kRoles[static_cast<std::size_t>(row.state)], target, row.matched ? &golden : nullptr,
+                          row.measures, estimate ? &*estimate : nullptr,
                           kCompared[static_cast<std::size_t>(mode)]);
 }
 
