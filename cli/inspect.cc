@@ -42,7 +42,9 @@ struct InspectArgs {
         ->group("Listing");
     app->add_flag("--stats", stats, "min, max, mean, std, norm and counts of NaN, infinities and zeros")
         ->group("Listing");
-    app->add_flag("--nan", nan, "the calls of a recording that make NaN or infinities, the first one first; status 1: some do")
+    app->add_flag(
+           "--nan", nan,
+           "the calls of a recording that make NaN or infinities, the first one first; status 1: some do")
         ->group("Listing");
     app->add_flag("--crc", crc, "CRC-32 of the elements' bytes")->group("Listing");
     report.Declare(*app);
@@ -366,8 +368,9 @@ Result<ExitCode> Inspect(const InspectArgs& args, Interrupt& interrupt) {
   // What --stats asks for is in the files of a recording, which are tensors like others.
   const Family* family = args.measures() ? nullptr : FamilyOf(args.paths[0]);
   if (args.nan && (family == nullptr || family->hunt == nullptr)) {
-    return Error{ErrorCode::kBadArgument, args.paths[0],
-                 "--nan needs a recording that knows calls (dump.json); --stats counts NaN and infinities of tensors"};
+    return Error{
+        ErrorCode::kBadArgument, args.paths[0],
+        "--nan needs a recording that knows calls (dump.json); --stats counts NaN and infinities of tensors"};
   }
   if (family != nullptr && family->list != nullptr) return InspectRecording(args, *family);
   VN_ASSIGN_OR_RETURN(Inspection inspection, Inspection::Create(args));

@@ -210,8 +210,9 @@ enum {
 
 /* {"threads": 0, "writers": 0, "staging_bytes": 1073741824, "min_free_bytes": -1, "dedup": true, "summary":
  * "statistics" | "md5" | "xor", "precision": "low" | "high", "sketch": 0 | 8 | 16 | 32 | 64, "tensors":
- * false, "identity": false, "diff_nums": 1}: all optional. threads 0: one per core. writers 0: the cores but two, 16 at most.
- * min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an error.
+ * false, "identity": false, "diff_nums": 1}: all optional. threads 0: one per core. writers 0: the cores but
+ * two, 16 at most. min_free_bytes -1: 5 GiB or 5 % of the disk, whichever is less. An unknown key is an
+ * error.
  */
 VN_API VnStatus VnRecorderOpen(const char* options_json, VnRecorder** recorder);
 /* {"folder": "...", "file": "dump.json" | "debug.json", "header": {"task": "...", "level": "...", ...},

@@ -55,7 +55,8 @@ struct Evidence {
 
 // Something that no call made: the two programs were given it, or do it differently.
 struct Outside {
-  std::string what;  // "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"
+  std::string
+      what;  // "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"
   std::string name;
   std::string target, golden;  // what stands there, where it can be said in a few words
   std::string where;           // of a call that one side alone makes: "before …"
@@ -70,10 +71,10 @@ struct CallPair {
 // The call that went wrong first.
 struct Culprit {
   std::string record;
-  std::string reason;  // "output", "argument", "input", "additional", "missing", "gradient"
-  std::string why;     // the same as a sentence
-  std::string call;    // what is called: "layer_norm"
-  std::string pass;    // "forward", "backward"
+  std::string reason;     // "output", "argument", "input", "additional", "missing", "gradient"
+  std::string why;        // the same as a sentence
+  std::string call;       // what is called: "layer_norm"
+  std::string pass;       // "forward", "backward"
   std::uint64_t row = 0;  // its first in the report, from 0
   std::string module;     // the module call it belongs to; empty: not known
   std::string called_from, stack;
@@ -117,20 +118,20 @@ struct RankOutcome {
   std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
   bool torn = false;                   // a recording ends in the middle: what follows is not known
   RunVerdict verdict = RunVerdict::kUnknown;
-  std::vector<std::string> doubts;   // why it cannot be told, or how far it can
+  std::vector<std::string> doubts;  // why it cannot be told, or how far it can
   std::optional<Culprit> culprit;
-  std::string victim_of;             // the rank whose culprit came first, where a collective brought it here
-  double worst_error = 0;            // the largest of an output or a gradient
+  std::string victim_of;   // the rank whose culprit came first, where a collective brought it here
+  double worst_error = 0;  // the largest of an output or a gradient
   std::string worst_record;
   // The verdict's own pairing of calls, which may be another than that of the rows.
-  std::uint64_t num_calls = 0, num_alone = 0;  // of both sides; without a partner
+  std::uint64_t num_calls = 0, num_alone = 0;                              // of both sides; without a partner
   std::vector<std::pair<std::string, std::uint64_t>> num_calls_paired_by;  // rule -> calls of the target
-  std::vector<CallPair> pairs;                               // those that are not paired by name; the first 1000
-  std::vector<std::pair<std::string, std::string>> renames;  // module paths that seem to be the same
+  std::vector<CallPair> pairs;  // those that are not paired by name; the first 1000
+  std::vector<std::pair<std::string, std::string>> renames;        // module paths that seem to be the same
   std::vector<std::pair<std::string, std::uint64_t>> num_outside;  // what -> how many
   std::vector<Outside> outside;                                    // the first of each
   std::vector<std::pair<std::string, double>> errors_along;        // part of the model -> largest error
-  std::vector<WorstPair> worst_pairs;  // where elements were asked for
+  std::vector<WorstPair> worst_pairs;                              // where elements were asked for
 
   std::uint64_t num_only_target() const { return num_target - num_matched; }
   double coverage() const {
@@ -205,7 +206,8 @@ struct Family {
   std::vector<FamilyColumn> (*columns)();
   std::span<const FamilyOption> (*options)();
   Result<Listing> (*list)(const std::string& path);  // null: what it holds is listed by read.h
-  Result<Listing> (*hunt)(const std::string& path);  // calls that make NaN or infinities; null: it knows no calls
+  Result<Listing> (*hunt)(
+      const std::string& path);  // calls that make NaN or infinities; null: it knows no calls
 };
 std::span<const Family> Families();
 // The family that a path is of; null when it is of none.

@@ -109,7 +109,8 @@ class Aligner {
     }
   }
 
-  // What is left, between pairs that stand in the same order on both sides. Returns whether anything was left.
+  // What is left, between pairs that stand in the same order on both sides. Returns whether anything was
+  // left.
   bool ByOrder(Pass pass) {
     std::vector<std::uint32_t> target, golden;
     for (std::uint32_t i = 0; i < target_.size(); ++i) {
@@ -271,7 +272,8 @@ class Aligner {
       }
       const auto middle = [&](const std::vector<std::string>& parts) {
         std::string text;
-        for (std::size_t i = front; i + back < parts.size(); ++i) text += (text.empty() ? "" : ".") + parts[i];
+        for (std::size_t i = front; i + back < parts.size(); ++i)
+          text += (text.empty() ? "" : ".") + parts[i];
         return text;
       };
       ++found[{middle(a), middle(b)}];

@@ -1,5 +1,5 @@
-// A recording as the verdict sees it: the calls of a program in the order in which they ended, whatever family
-// of dumps they come from.
+// A recording as the verdict sees it: the calls of a program in the order in which they ended, whatever
+// family of dumps they come from.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,28 @@ namespace vernier {
 
 inline constexpr std::uint32_t kNoCall = ~std::uint32_t{0};
 
-enum class Pass : std::uint8_t { kForward, kBackward, kGradient };  // kGradient: what a module's parameters got
+enum class Pass : std::uint8_t {
+  kForward,
+  kBackward,
+  kGradient
+};  // kGradient: what a module's parameters got
 
 // What a call is, without its numbers. Views live as long as the recording.
 struct Call {
-  std::string_view name;   // as recorded
-  std::string_view kind;   // what was called, without where and how often: "Functional.linear", "Module.Linear"
+  std::string_view name;  // as recorded
+  std::string_view
+      kind;  // what was called, without where and how often: "Functional.linear", "Module.Linear"
   std::string_view place;  // the module call around it, for a module its own path; comparable across wrappers
   std::string_view twin;   // equal for the forward and the backward call of one operation; empty: not known
   Pass pass = Pass::kForward;
   bool is_module = false;
-  bool is_product = false;     // sums of products: their rounding depends on the kernel
-  bool is_step = false;        // a small error in may make a large one out, where it decides something
-  bool is_scaling = false;     // divides by the spread of what it is given
-  bool is_writer = false;      // its first input is written over: what stood there before is no evidence
-  bool is_unset = false;       // its output holds whatever the memory held
+  bool is_product = false;  // sums of products: their rounding depends on the kernel
+  bool is_step = false;     // a small error in may make a large one out, where it decides something
+  bool is_scaling = false;  // divides by the spread of what it is given
+  bool is_writer = false;   // its first input is written over: what stood there before is no evidence
+  bool is_unset = false;    // its output holds whatever the memory held
   bool is_random = false;
-  bool is_collective = false;  // takes from other ranks
+  bool is_collective = false;      // takes from other ranks
   std::uint32_t parent = kNoCall;  // the module call around it
 };
 

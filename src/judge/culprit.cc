@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kHalfEpsilon = 4e-3, kSingleEpsilon = 1.2e-7;
 constexpr std::size_t kRecent = 6;
-constexpr double kShare = 0.9;           // of the calls of a class that its usual error covers
-constexpr double kReduces = 16;          // so many elements to one result make a sum
+constexpr double kShare = 0.9;   // of the calls of a class that its usual error covers
+constexpr double kReduces = 16;  // so many elements to one result make a sum
 
-// The errors that a class of calls has shown, for their 90th percentile: the lower nine tenths in one heap, the
-// rest in another.
+// The errors that a class of calls has shown, for their 90th percentile: the lower nine tenths in one heap,
+// the rest in another.
 class History {
  public:
   void Add(double error) {
@@ -59,7 +59,8 @@ bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && f
 class Search {
  public:
   Search(const Recordings& recordings, const CulpritRules& rules) : in_(recordings), rules_(rules) {
-    for (const Call& call : in_.target) has_operators_ = has_operators_ || (!call.is_module && call.pass != Pass::kGradient);
+    for (const Call& call : in_.target)
+      has_operators_ = has_operators_ || (!call.is_module && call.pass != Pass::kGradient);
     for (const Facts& facts : in_.facts) {
       if (facts.role == Role::kGradient && std::isfinite(facts.norm))
         largest_gradient_ = std::fmax(largest_gradient_, facts.norm);
@@ -68,9 +69,10 @@ class Search {
 
   Findings Run() {
     See();
-    for (std::uint32_t call = 0; findings_.beyond_noise && call < in_.target.size() && !findings_.culprit; ++call)
+    for (std::uint32_t call = 0; findings_.beyond_noise && call < in_.target.size() && !findings_.culprit;
+         ++call)
       Judge(call);
-    if (!findings_.culprit) FindHook();
+    if (!findings_.culprit && !findings_.any_difference) FindHook();
     return findings_;
   }
 
@@ -90,14 +92,17 @@ class Search {
         source_norm = facts.norm, source_count = facts.num_elements;
     }
     const Call& what = in_.target[call];
-    const Facts* const written = what.is_writer && !all.empty() && all[0].role != Role::kOutput ? &all[0] : nullptr;
-    const bool unset = what.is_unset || (written != nullptr && (!written->Has(Facts::kMeasured) || written->error > 0));
+    const Facts* const written =
+        what.is_writer && !all.empty() && all[0].role != Role::kOutput ? &all[0] : nullptr;
+    const bool unset =
+        what.is_unset || (written != nullptr && (!written->Has(Facts::kMeasured) || written->error > 0));
     // Given the same, of the same shapes, it must give the same shape.
     const bool same_question = HasPartner(call) && in_.alignment.how[call] != PairedBy::kFused &&
                                std::any_of(all.begin(), all.end(), IsTensorInput) &&
                                std::all_of(all.begin(), all.end(), [](const Facts& facts) {
-                                 return facts.role == Role::kOutput || (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
-                                                                        !facts.Has(Facts::kDiffers));
+                                 return facts.role == Role::kOutput ||
+                                        (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
+                                         !facts.Has(Facts::kDiffers));
                                });
     std::vector<Judged> kept;
     for (const Facts& facts : all) {
@@ -134,7 +139,8 @@ class Search {
                              facts.Has(Facts::kOtherShape);
         findings_.any_difference = findings_.any_difference || differs;
         if (HasPartner(call) && facts.Has(Facts::kDiffers)) findings_.beyond_noise = true;
-        if (HasPartner(call) && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) other_sizes_ = true;
+        if (HasPartner(call) && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor))
+          other_sizes_ = true;
         if (facts.role == Role::kOutput) {
           outputs_same = outputs_same && !differs;
         } else {
@@ -158,12 +164,11 @@ class Search {
   }
 
   void Blame(std::uint32_t call, Reason reason, double given, double result, double usual) {
-    findings_.culprit =
-        vernier::Blame{call, in_.alignment.golden_of[call], reason, given, result, usual};
+    findings_.culprit = vernier::Blame{call, in_.alignment.golden_of[call], reason, given, result, usual};
   }
 
-  // Something wrong enters at a call and nothing before made it: a call that only one side makes, just before,
-  // is the better explanation.
+  // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
+  // before, is the better explanation.
   void BlameEntry(std::uint32_t call, double given, double usual) {
     if (orphan_ != kNoCall) return Blame(orphan_, Reason::kAdditional, made_, given, usual);
     Blame(call, Reason::kInput, made_, given, usual);
@@ -192,7 +197,8 @@ class Search {
   }
 
   // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
-  // step of an optimizer. Its result may never be seen again.
+  // step of an optimizer. Its result may never be seen again. Only where nothing else differs: elsewhere, as
+  // between devices, additional calls are too common.
   void FindHook() {
     bool backward = false;
     for (std::uint32_t index = 0; index < in_.target.size(); ++index) {
@@ -235,8 +241,8 @@ class Search {
       const bool is_output = facts.role == Role::kOutput;
       half = half || facts.Has(Facts::kHalf);
       blind = blind && !facts.Has(Facts::kMatched);
-      lacks_input = lacks_input || (facts.role == Role::kInput && facts.Has(Facts::kTensor) &&
-                                    !facts.Has(Facts::kMatched));
+      lacks_input = lacks_input ||
+                    (facts.role == Role::kInput && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
       mixed = mixed || facts.Has(Facts::kMixed);
       differs = differs || facts.Has(Facts::kDiffers);
       huge_input = huge_input || (!is_output && facts.Has(Facts::kHuge));
@@ -249,12 +255,13 @@ class Search {
     History& history = HistoryOf(call, product);
     const double prior = half ? rules_.prior_half : product ? rules_.prior_product : rules_.prior_plain;
     const bool learned = history.size() >= rules_.least_seen;
-    double tolerance = learned ? rules_.factor * history.Usual()
-                               : std::fmax(prior, rules_.factor * history.largest());
+    double tolerance =
+        learned ? rules_.factor * history.Usual() : std::fmax(prior, rules_.factor * history.largest());
     unsure_ = unsure_ || blind || mixed || fused;
     if (unsure_) tolerance = std::fmax(tolerance, prior);
     // A spread of few values is itself unsure, and dividing by it makes more of every error.
-    const double strain = call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
+    const double strain =
+        call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
     tolerance *= strain;
     if (call.is_step) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
 

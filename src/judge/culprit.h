@@ -29,8 +29,8 @@ struct Recordings {
   const Calls& target;
   const Calls& golden;
   const Alignment& alignment;
-  std::span<const Facts> facts;          // of the target's values, call by call
-  std::span<const std::size_t> first;    // first[i] … first[i + 1]: those of call i
+  std::span<const Facts> facts;        // of the target's values, call by call
+  std::span<const std::size_t> first;  // first[i] … first[i + 1]: those of call i
 };
 
 enum class Reason : std::uint8_t {
@@ -44,7 +44,7 @@ enum class Reason : std::uint8_t {
 std::string_view Name(Reason reason);  // "output", …
 
 struct Blame {
-  std::uint32_t call = 0;             // of the target; kMissing: the one before which it is missing
+  std::uint32_t call = 0;               // of the target; kMissing: the one before which it is missing
   std::uint32_t golden_call = kNoCall;  // the partner; kMissing: the call itself
   Reason reason = Reason::kOutput;
   double given = 0, result = 0;  // error of what went in and of what came out
@@ -53,11 +53,11 @@ struct Blame {
 
 struct Findings {
   std::optional<Blame> culprit;
-  double worst = 0;                 // the largest error of an output or a gradient
+  double worst = 0;  // the largest error of an output or a gradient
   std::uint32_t worst_call = kNoCall;
-  bool any_difference = false;      // in any value that was compared
-  bool beyond_noise = false;        // somewhere more than rounding explains
-  std::uint64_t num_sources = 0;    // calls with the same inputs and another output
+  bool any_difference = false;    // in any value that was compared
+  bool beyond_noise = false;      // somewhere more than rounding explains
+  std::uint64_t num_sources = 0;  // calls with the same inputs and another output
 };
 
 Findings FindCulprit(const Recordings& recordings, const CulpritRules& rules);

@@ -14,7 +14,9 @@ double Ratio(double difference, double size) {
   return size == 0 ? HUGE_VAL : difference / size;
 }
 
-bool IsHuge(double value) { return Known(value) && std::isfinite(value) && std::fabs(value) > kMaskMagnitude; }
+bool IsHuge(double value) {
+  return Known(value) && std::isfinite(value) && std::fabs(value) > kMaskMagnitude;
+}
 bool IsHuge(const Value& value) { return IsHuge(value.max) || IsHuge(value.min); }
 
 bool Same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }

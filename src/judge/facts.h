@@ -22,8 +22,8 @@ struct Value {
   std::string_view dtype, shape;
   double num_elements = 0;
   double max = kUnknown, min = kUnknown, mean = kUnknown, norm = kUnknown;
-  std::string_view text;      // of a plain one
-  std::string_view checksum;  // empty: none
+  std::string_view text;         // of a plain one
+  std::string_view checksum;     // empty: none
   std::uint64_t num_masked = 0;  // elements that a sketch left out: NaN, infinities and mask values
 };
 
@@ -35,14 +35,14 @@ struct Facts {
     kMatched = 1,
     kTensor = 2,
     kPlain = 4,
-    kDiffers = 8,       // a plain one that is not the same, or that one side does not have
-    kHalf = 16,         // on either side
+    kDiffers = 8,  // a plain one that is not the same, or that one side does not have
+    kHalf = 16,    // on either side
     kFloat = 32,
-    kMixed = 64,        // of different dtypes
+    kMixed = 64,  // of different dtypes
     kOtherShape = 128,
-    kHuge = 256,        // holds mask values
-    kMaskMoved = 512,   // and not at the same elements
-    kMeasured = 1024,   // `error` is known
+    kHuge = 256,         // holds mask values
+    kMaskMoved = 512,    // and not at the same elements
+    kMeasured = 1024,    // `error` is known
     kNewSpecial = 2048,  // NaN or infinity in the target only
     kChecked = 4096,     // by checksum alone: an error is 0 or unknown
   };

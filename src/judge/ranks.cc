@@ -23,7 +23,8 @@ class Graph {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       std::map<std::string_view, std::size_t> counts;
       for (const Meeting& meeting : ranks[rank].meetings) {
-        const auto [place, is_new] = known.try_emplace({meeting.key, counts[meeting.key]++}, meetings_.size());
+        const auto [place, is_new] =
+            known.try_emplace({meeting.key, counts[meeting.key]++}, meetings_.size());
         if (is_new) meetings_.emplace_back();
         meetings_[place->second].push_back({rank, &meeting});
         meeting_of_[rank].push_back(place->second);

@@ -19,7 +19,7 @@ struct Meeting {
 };
 
 struct RankTrace {
-  std::vector<Meeting> meetings;             // in the order of the calls
+  std::vector<Meeting> meetings;              // in the order of the calls
   std::optional<std::uint32_t> culprit_call;  // none: nothing went wrong here
 };
 

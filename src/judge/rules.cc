@@ -40,8 +40,7 @@ Result<Rules> Rules::Make(std::span<const std::string_view> shipped,
                           std::optional<std::string_view> overrides, std::string_view file_name) {
   Rules rules;
   VN_RETURN_IF_ERROR(rules.Merge(kVerdictRules, "shipped rules", true));
-  for (const std::string_view table : shipped)
-    VN_RETURN_IF_ERROR(rules.Merge(table, "shipped rules", true));
+  for (const std::string_view table : shipped) VN_RETURN_IF_ERROR(rules.Merge(table, "shipped rules", true));
   if (overrides) VN_RETURN_IF_ERROR(rules.Merge(*overrides, file_name, false));
   return rules;
 }

@@ -42,7 +42,8 @@ Result<Done> LookedAlready(const CompareRequest&, const CompareHooks&, CompareOu
 
 // The first that recognises a path has it; what can be opened as tensors at all comes last.
 constexpr FamilyRow kFamilies[] = {
-    {{"msprobe", "a recording (dump.json)", msprobe::ColumnsHelp, msprobe::Options, msprobe::List, msprobe::HuntNan},
+    {{"msprobe", "a recording (dump.json)", msprobe::ColumnsHelp, msprobe::Options, msprobe::List,
+      msprobe::HuntNan},
      msprobe::Recognises,
      msprobe::Compare,
      msprobe::SplitByRank,

@@ -42,7 +42,8 @@ void Members(Io& io, Culprit& c) {
   io("row", c.row), io("module", c.module), io("called_from", c.called_from), io("stack", c.stack);
   io("given", c.given), io("made", c.made), io("usual", c.usual);
   io("arguments", c.arguments), io("evidence", c.evidence);
-  io("around", c.around), io("worst", c.worst), io("target_file", c.target_file), io("golden_file", c.golden_file);
+  io("around", c.around), io("worst", c.worst), io("target_file", c.target_file),
+      io("golden_file", c.golden_file);
 }
 template <class Io>
 void Members(Io& io, DifferentElement& e) {
@@ -58,7 +59,8 @@ void Members(Io& io, WorstPair& p) {
 }
 template <class Io>
 void Members(Io& io, RankOutcome& r) {
-  io("rank", r.rank), io("target", r.target), io("golden", r.golden), io("mode", r.mode), io("level", r.level);
+  io("rank", r.rank), io("target", r.target), io("golden", r.golden), io("mode", r.mode),
+      io("level", r.level);
   io("num_target", r.num_target), io("num_golden", r.num_golden), io("num_matched_by", r.num_matched_by);
   io("num_matched", r.num_matched), io("num_only_golden", r.num_only_golden);
   io("num_measured", r.num_measured), io("num_passed", r.num_passed), io("num_failed", r.num_failed);

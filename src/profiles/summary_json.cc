@@ -39,14 +39,14 @@ std::string JsonOf(const RankOutcome& rank);
 
 std::string JsonOf(const Outside& outside) {
   return fmt::format(R"({{"what": {}, "name": {}, "npu": {}, "bench": {}, "where": {}, "error": {}}})",
-                     Quoted(outside.what), Quoted(outside.name), Quoted(outside.target), Quoted(outside.golden),
-                     Quoted(outside.where), Number(outside.error));
+                     Quoted(outside.what), Quoted(outside.name), Quoted(outside.target),
+                     Quoted(outside.golden), Quoted(outside.where), Number(outside.error));
 }
 
 std::string JsonOf(const Evidence& evidence) {
   return fmt::format(R"({{"name": {}, "state": {}, "error": {}, "npu_max": {}, "bench_max": {}}})",
-                     Quoted(evidence.name), Quoted(evidence.port), Number(evidence.error), Quoted(evidence.target),
-                     Quoted(evidence.golden));
+                     Quoted(evidence.name), Quoted(evidence.port), Number(evidence.error),
+                     Quoted(evidence.target), Quoted(evidence.golden));
 }
 constexpr auto kJsonOf = [](const auto& item) { return JsonOf(item); };
 
@@ -56,9 +56,9 @@ std::string JsonOf(const Culprit& found) {
       R"("called_from": {}, "stack": {},)"
       "\n      \"input_error\": {}, \"output_error\": {}, \"usual_error\": {}, \"worst\": {},"
       "\n      \"different_arguments\": {}, \"evidence\": {}}}",
-      Quoted(found.record), Quoted(found.reason), Quoted(found.why), Quoted(found.call), Quoted(found.pass), found.row,
-      Quoted(found.module), Quoted(found.called_from), Quoted(found.stack), Number(found.given), Number(found.made),
-      Number(found.usual), Quoted(found.worst), ListOf(found.arguments, 6, kJsonOf),
+      Quoted(found.record), Quoted(found.reason), Quoted(found.why), Quoted(found.call), Quoted(found.pass),
+      found.row, Quoted(found.module), Quoted(found.called_from), Quoted(found.stack), Number(found.given),
+      Number(found.made), Number(found.usual), Quoted(found.worst), ListOf(found.arguments, 6, kJsonOf),
       ListOf(found.evidence, 6, kJsonOf));
 }
 
@@ -85,20 +85,23 @@ std::string JsonOf(const RankOutcome& rank) {
       "\n    \"num_outside\": {}, \"outside\": {},"
       "\n    \"errors_along\": {},\n    \"culprit\": {}}}",
       Quoted(rank.rank), Quoted(Name(rank.verdict)), Quoted(rank.mode), rank.num_target, rank.num_golden,
-      rank.num_matched, rank.num_only_target(), rank.num_only_golden, Quoted(RuleOf(rank)), rank.coverage() * 100,
-      rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn, ListOf(rank.doubts, 0, kQuoted),
-      Quoted(rank.victim_of), Number(rank.worst_error), Quoted(rank.worst_record), rank.num_calls, rank.num_alone,
-      Counts(rank.num_calls_paired_by),
+      rank.num_matched, rank.num_only_target(), rank.num_only_golden, Quoted(RuleOf(rank)),
+      rank.coverage() * 100, rank.num_failed, rank.num_errors, rank.num_not_measured, rank.torn,
+      ListOf(rank.doubts, 0, kQuoted), Quoted(rank.victim_of), Number(rank.worst_error),
+      Quoted(rank.worst_record), rank.num_calls, rank.num_alone, Counts(rank.num_calls_paired_by),
       ListOf(rank.renames, 0,
-             [](const auto& names) { return fmt::format("[{}, {}]", Quoted(names.first), Quoted(names.second)); }),
+             [](const auto& names) {
+               return fmt::format("[{}, {}]", Quoted(names.first), Quoted(names.second));
+             }),
       ListOf(rank.pairs, 6,
              [](const CallPair& pair) {
-               return fmt::format(R"({{"npu": {}, "bench": {}, "how": {}}})", Quoted(pair.target), Quoted(pair.golden),
-                                  Quoted(pair.how));
+               return fmt::format(R"({{"npu": {}, "bench": {}, "how": {}}})", Quoted(pair.target),
+                                  Quoted(pair.golden), Quoted(pair.how));
              }),
       Counts(rank.num_outside), ListOf(rank.outside, 6, kJsonOf),
-      ListOf(rank.errors_along, 0,
-             [](const auto& part) { return fmt::format("[{}, {}]", Quoted(part.first), Number(part.second)); }),
+      ListOf(
+          rank.errors_along, 0,
+          [](const auto& part) { return fmt::format("[{}, {}]", Quoted(part.first), Number(part.second)); }),
       rank.culprit ? JsonOf(*rank.culprit) : "null");
 }
 
@@ -106,14 +109,15 @@ std::string JsonOf(const RankOutcome& rank) {
 
 std::string SummaryJson(const CompareOutcome& outcome, std::string_view profile) {
   return fmt::format(
-      "{{\n  \"profile\": {},\n  \"verdict\": {},\n  \"status\": {},\n  \"skipped_ranks\": {},\n  \"next\": {},\n  "
+      "{{\n  \"profile\": {},\n  \"verdict\": {},\n  \"status\": {},\n  \"skipped_ranks\": {},\n  \"next\": "
+      "{},\n  "
       "\"ranks\": {}\n}}\n",
       Quoted(profile), Quoted(Name(outcome.verdict)), outcome.status, outcome.num_skipped_ranks,
       ListOf(outcome.next, 0, kQuoted), ListOf(outcome.ranks, 3, kJsonOf));
 }
 
-Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp, std::string_view profile,
-                          CompareOutcome& outcome) {
+Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp,
+                          std::string_view profile, CompareOutcome& outcome) {
   const std::filesystem::path path = folder / fmt::format("compare_result_{}_summary.json", stamp);
   VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   VN_RETURN_IF_ERROR(file.Write(SummaryJson(outcome, profile)));

@@ -13,14 +13,15 @@ namespace vernier {
 namespace {
 
 constexpr std::size_t kWidth = 100, kMostLines = 24;
-constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3, kShownGroups = 4;
+constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3,
+                      kShownGroups = 4;
 constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr double kLowestBar = 1e-7;
 
 // Columns, counting a character of UTF-8 as one.
 std::size_t Columns(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 // Cuts what does not fit, out of the middle of what is longest: its two ends tell most.
@@ -151,8 +152,8 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
   const std::string where = found.module.empty() ? "" : "   " + ModuleText(found.module);
   const std::string label = Coloured("CULPRIT", RunVerdict::kDiverged, colour);
   lines.AddCommand(label + "  " +
-                   Fit(fmt::format("{}{}, {}{}", found.call.empty() ? found.record : found.call, where, found.pass,
-                                   rank.rank.empty() ? "" : "   on " + rank.rank),
+                   Fit(fmt::format("{}{}, {}{}", found.call.empty() ? found.record : found.call, where,
+                                   found.pass, rank.rank.empty() ? "" : "   on " + rank.rank),
                        kWidth - 9));
   lines.Add(fmt::format("  record  {}", found.record));
   if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
@@ -176,7 +177,8 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
   }
   if (num_inputs > 0) {
     lines.Add(num_same == num_inputs
-                  ? fmt::format("  inputs  {} {}", num_inputs == 1 ? "1 of 1" : fmt::format("all {}", num_inputs), same)
+                  ? fmt::format("  inputs  {} {}",
+                                num_inputs == 1 ? "1 of 1" : fmt::format("all {}", num_inputs), same)
                   : fmt::format("  inputs  {} of {} identical, largest error {}", num_same, num_inputs,
                                 ErrorText(largest)));
   }
@@ -187,7 +189,8 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
     const std::size_t record = evidence.name.starts_with(found.record) ? found.record.size() + 1 : 0;
     lines.Add(fmt::format("  {:<7} error {:<10} max {} / {}",
                           evidence.name.size() > record ? evidence.name.substr(record) : evidence.name,
-                          ErrorText(evidence.error), FourDigits(evidence.target), FourDigits(evidence.golden)));
+                          ErrorText(evidence.error), FourDigits(evidence.target),
+                          FourDigits(evidence.golden)));
   };
   if (found.reason == "input" && !inputs.empty()) show(*inputs[0]);
   for (std::size_t i = 0; i < std::min(outputs.size(), kShownEvidence); ++i) show(*outputs[i]);
@@ -251,14 +254,14 @@ std::string StateText(const RankOutcome& rank) {
       return rank.mode == "statistics" ? "every recorded statistic is the same"
                                        : "everything that was compared is the same";
     case RunVerdict::kNoise:
-      return rank.worst_error == 0
-                 ? "what was compared is the same; see below for what has no partner"
-                 : fmt::format("the largest error is {} in {}: rounding explains it", ErrorText(rank.worst_error),
-                               rank.worst_record);
+      return rank.worst_error == 0 ? "what was compared is the same; see below for what has no partner"
+                                   : fmt::format("the largest error is {} in {}: rounding explains it",
+                                                 ErrorText(rank.worst_error), rank.worst_record);
     case RunVerdict::kDiverged:
-      if (rank.worst_record.empty()) return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
-      return fmt::format("no single call explains it; the largest error is {} in {}", ErrorText(rank.worst_error),
-                         rank.worst_record);
+      if (rank.worst_record.empty())
+        return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
+      return fmt::format("no single call explains it; the largest error is {} in {}",
+                         ErrorText(rank.worst_error), rank.worst_record);
     case RunVerdict::kUnknown:
       break;
   }
@@ -267,7 +270,8 @@ std::string StateText(const RankOutcome& rank) {
 
 void AddState(const RankOutcome& rank, Lines& lines) {
   lines.Add(StateText(rank));
-  for (std::size_t i = 0; i < std::min(rank.doubts.size(), kShownDoubts); ++i) lines.Add("  " + rank.doubts[i]);
+  for (std::size_t i = 0; i < std::min(rank.doubts.size(), kShownDoubts); ++i)
+    lines.Add("  " + rank.doubts[i]);
 }
 
 // Ranks that have the same to say are one line.
@@ -283,7 +287,8 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
       says = std::string(Heading(rank->verdict));
       std::transform(says.begin(), says.end(), says.begin(), [](unsigned char c) { return std::tolower(c); });
     }
-    const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == says; });
+    const auto found =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == says; });
     if (found == groups.end()) {
       groups.push_back({says, {rank}});
     } else {
@@ -295,11 +300,12 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
     std::string names;
     for (std::size_t k = 0; k < std::min<std::size_t>(members.size(), 4); ++k)
       names += fmt::format("{}{}", k == 0 ? "" : ", ", members[k]->rank);
-    lines.Add(fmt::format("{} ({}{}): {}", Plural(members.size(), "rank"), names, members.size() > 4 ? ", …" : "",
-                          says));
+    lines.Add(fmt::format("{} ({}{}): {}", Plural(members.size(), "rank"), names,
+                          members.size() > 4 ? ", …" : "", says));
   }
   if (groups.size() > kShownGroups)
-    lines.Add(fmt::format("… and {} more; summary.json has all of them", Plural(groups.size() - kShownGroups, "kind")));
+    lines.Add(fmt::format("… and {} more; summary.json has all of them",
+                          Plural(groups.size() - kShownGroups, "kind")));
 }
 
 // The rank that is shown in full: the one whose culprit came first, else the worst.
@@ -309,15 +315,15 @@ const RankOutcome& Shown(const CompareOutcome& outcome) {
     return kOfVerdict[static_cast<std::size_t>(rank.verdict)] * 4 + (rank.culprit ? 2 : 0) +
            (rank.victim_of.empty() ? 1 : 0) + (rank.culprit && rank.victim_of.empty() ? 4 : 0);
   };
-  return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(), [&](const auto& a, const auto& b) {
-    return rating(a) < rating(b);
-  });
+  return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(),
+                           [&](const auto& a, const auto& b) { return rating(a) < rating(b); });
 }
 
 void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {
   if (rank.culprit) {
     AddCulprit(rank, colour, lines);
-    for (std::size_t i = 0; i < std::min<std::size_t>(rank.doubts.size(), 2); ++i) lines.Add("note    " + rank.doubts[i]);
+    for (std::size_t i = 0; i < std::min<std::size_t>(rank.doubts.size(), 2); ++i)
+      lines.Add("note    " + rank.doubts[i]);
   } else {
     AddState(rank, lines);
   }
@@ -341,7 +347,8 @@ RunVerdict VerdictOf(const CompareOutcome& outcome) {
                        [&](const RankOutcome& rank) { return rank.verdict == verdict; });
   };
   if (any(RunVerdict::kDiverged)) return RunVerdict::kDiverged;
-  if (any(RunVerdict::kUnknown) || outcome.num_skipped_ranks > 0 || outcome.ranks.empty()) return RunVerdict::kUnknown;
+  if (any(RunVerdict::kUnknown) || outcome.num_skipped_ranks > 0 || outcome.ranks.empty())
+    return RunVerdict::kUnknown;
   return any(RunVerdict::kNoise) ? RunVerdict::kNoise : RunVerdict::kIdentical;
 }
 
@@ -370,11 +377,12 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   const std::string time = seconds < 0 ? "" : fmt::format("{:.1f} s", seconds);
   std::string names;
   if (!target.empty() && !golden.empty())
-    names = Fit(fmt::format("target {}  vs  golden {}", target, golden), kWidth - heading.size() - time.size() - 4);
-  lines.AddCommand(Coloured(heading, outcome.verdict, colour) + (names.empty() ? "" : "  ") +
-                   (time.empty() ? names
-                                 : fmt::format("{}{:>{}}", names, time,
-                                               kWidth - heading.size() - 2 - Columns(names))));
+    names = Fit(fmt::format("target {}  vs  golden {}", target, golden),
+                kWidth - heading.size() - time.size() - 4);
+  lines.AddCommand(
+      Coloured(heading, outcome.verdict, colour) + (names.empty() ? "" : "  ") +
+      (time.empty() ? names
+                    : fmt::format("{}{:>{}}", names, time, kWidth - heading.size() - 2 - Columns(names))));
   lines.Add(MatchingText(shown));
   lines.Blank();
   AddRank(shown, colour, lines);
@@ -384,7 +392,8 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   }
   if (!others.empty()) AddOtherRanks(others, lines);
   if (outcome.num_skipped_ranks > 0)
-    lines.Add(fmt::format("{} could not be read; see the log above", Plural(outcome.num_skipped_ranks, "rank")));
+    lines.Add(
+        fmt::format("{} could not be read; see the log above", Plural(outcome.num_skipped_ranks, "rank")));
   for (const std::string& difference : outcome.first_differences)
     lines.Add(fmt::format("first difference over all ranks: {}", difference));
   for (std::size_t i = 0; i < outcome.next.size() && lines.room() > 0; ++i)
@@ -394,7 +403,8 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
 
 std::string VerdictLines(const RankOutcome& rank) {
   std::string text(Heading(rank.verdict));
-  if (rank.culprit) text += fmt::format("  {}: {}", Printable(rank.culprit->record), Printable(rank.culprit->why));
+  if (rank.culprit)
+    text += fmt::format("  {}: {}", Printable(rank.culprit->record), Printable(rank.culprit->why));
   text += '\n';
   for (const std::string& doubt : rank.doubts) text += "  " + doubt + '\n';
   return text;
@@ -422,10 +432,10 @@ void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
     outcome.doubts.push_back(Plural(outcome.num_errors, "tensor") + " could not be read or judged");
   if (outcome.num_matched > 0 && static_cast<double>(num_alone) > share * all)
     outcome.doubts.push_back(fmt::format("{:.0f} % have no partner ({} only in target, {} only in golden)",
-                                         100.0 * static_cast<double>(num_alone) / all, outcome.num_only_target(),
-                                         outcome.num_only_golden));
-  outcome.verdict = outcome.num_failed > 0    ? RunVerdict::kDiverged
-                    : !outcome.doubts.empty() || outcome.num_measured == 0 ? RunVerdict::kUnknown
+                                         100.0 * static_cast<double>(num_alone) / all,
+                                         outcome.num_only_target(), outcome.num_only_golden));
+  outcome.verdict = outcome.num_failed > 0                                    ? RunVerdict::kDiverged
+                    : !outcome.doubts.empty() || outcome.num_measured == 0    ? RunVerdict::kUnknown
                     : num_alone == 0 && rows.num_same == outcome.num_measured ? RunVerdict::kIdentical
                                                                               : RunVerdict::kNoise;
 }

@@ -29,13 +29,13 @@ std::string SummaryJson(const CompareOutcome& outcome, std::string_view profile)
 
 // Of families that know rows, and not which call made which.
 struct RowVerdict {
-  std::uint64_t num_same = 0;  // pairs without any difference
+  std::uint64_t num_same = 0;   // pairs without any difference
   double unmatched_share = -1;  // so many may have no partner; negative: as the rules say
 };
 void JudgeRows(const RowVerdict& rows, RankOutcome& outcome);
 bool IsSame(const PairMeasures& measures);  // no element differs
 // Adds summary.json beside the results of a run, named after its stamp; "" writes none.
-Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp, std::string_view profile,
-                          CompareOutcome& outcome);
+Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp,
+                          std::string_view profile, CompareOutcome& outcome);
 
 }  // namespace vernier

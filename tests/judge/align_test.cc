@@ -8,7 +8,8 @@
 namespace vernier {
 namespace {
 
-// "kind" or "kind@place", with :N for a signature of its own; "M:path" is a module, "<" in front a backward call.
+// "kind" or "kind@place", with :N for a signature of its own; "M:path" is a module, "<" in front a backward
+// call.
 class Side {
  public:
   explicit Side(std::initializer_list<const char*> texts) {
@@ -36,7 +37,8 @@ class Side {
     if (call.is_module) call.place = Keep(text.substr(2)), call.kind = "Module.X";
     std::size_t count = 0;
     for (const Call& other : calls_) count += other.kind == call.kind && other.pass == call.pass;
-    call.name = Keep(std::string(call.kind) + '.' + std::to_string(count) + (call.pass == Pass::kForward ? "" : "b"));
+    call.name =
+        Keep(std::string(call.kind) + '.' + std::to_string(count) + (call.pass == Pass::kForward ? "" : "b"));
     call.twin = Keep(std::string(call.kind) + '.' + std::to_string(count));
     calls_.push_back(call);
     signatures_.push_back(signature);
@@ -49,7 +51,9 @@ class Side {
 };
 
 Alignment Align(const Side& target, const Side& golden) {
-  return AlignCalls({target.calls(), golden.calls(), [&](std::uint32_t call) { return target.Signature(call); },
+  return AlignCalls({target.calls(),
+                     golden.calls(),
+                     [&](std::uint32_t call) { return target.Signature(call); },
                      [&](std::uint32_t call) { return golden.Signature(call); },
                      {}});
 }

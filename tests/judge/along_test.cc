@@ -26,7 +26,8 @@ Parts Along(const std::vector<std::pair<const char*, float>>& calls, std::size_t
 }
 
 TEST(ErrorsAlong, CutsTheModelWhereItsPartsStillFit) {
-  const Parts parts = Along({{"m.embed#0", 0}, {"m.h.0.a#0", 1}, {"m.h.0.b#0", 2}, {"m.h.1.a#0", 3}, {"head#0", 4}}, 4);
+  const Parts parts =
+      Along({{"m.embed#0", 0}, {"m.h.0.a#0", 1}, {"m.h.0.b#0", 2}, {"m.h.1.a#0", 3}, {"head#0", 4}}, 4);
   EXPECT_EQ(parts, (Parts{{"embed", 0}, {"h0", 2}, {"h1", 3}, {"head", 4}}));
 }
 

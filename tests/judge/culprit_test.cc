@@ -34,7 +34,8 @@ class Pairing : public testing::Test {
     calls_.push_back(call);
     first_.back() = facts_.size();
     if (in != kNone) facts_.push_back(Tensor(Role::kInput, in));
-    if (out != kNone) facts_.push_back(Tensor(pass == Pass::kGradient ? Role::kGradient : Role::kOutput, out));
+    if (out != kNone)
+      facts_.push_back(Tensor(pass == Pass::kGradient ? Role::kGradient : Role::kOutput, out));
     first_.push_back(facts_.size());
     return calls_.back();
   }

@@ -71,7 +71,8 @@ TEST(FactsOf, ChecksumsTellThatSomethingDiffersAndStatisticsHowMuch) {
   EXPECT_GT(little.error, 0);
   EXPECT_LT(little.error, 1e-30);
   target.max = 3;
-  EXPECT_FLOAT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error, 0.5F);
+  EXPECT_FLOAT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error,
+                  0.5F);
   target.checksum = "b";
   EXPECT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error, 0);
 }
@@ -83,7 +84,8 @@ TEST(FactsOf, TensorsAreMeasuredByTheNormOfTheirDifference) {
   const Facts facts = FactsOf(Role::kOutput, value, &value, &m, nullptr, Compared::kTensors);
   EXPECT_FLOAT_EQ(facts.error, 0.2F);
   EXPECT_FLOAT_EQ(facts.gap, 2);
-  EXPECT_FALSE(FactsOf(Role::kOutput, value, &value, nullptr, nullptr, Compared::kTensors).Has(Facts::kMeasured));
+  EXPECT_FALSE(
+      FactsOf(Role::kOutput, value, &value, nullptr, nullptr, Compared::kTensors).Has(Facts::kMeasured));
 }
 
 TEST(FactsOf, ASketchTellsTheSizeOfADifferenceThatStatisticsBarelyShow) {

@@ -27,6 +27,7 @@ def _set_function_state(state):
     if state is not None:
         sys.modules["torch"]._C._set_torch_function_state(state)
 
+
 CONFIG_VARIABLE = "VERNIER_CONFIG"
 
 

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 const RankOutcome* FirstOf(const CompareOutcome& outcome) {
   const RankOutcome* first = nullptr;
   for (const RankOutcome& rank : outcome.ranks) {
-    if (rank.culprit && (first == nullptr || (!first->victim_of.empty() && rank.victim_of.empty()))) first = &rank;
+    if (rank.culprit && (first == nullptr || (!first->victim_of.empty() && rank.victim_of.empty())))
+      first = &rank;
   }
   return first;
 }
@@ -37,13 +38,17 @@ std::string ConfigJson(const RankOutcome& rank, const fs::path& dump_path) {
     AppendJsonString(text, json, JsonText::kUtf8);
     return json;
   };
-  const auto numbers = [](int number) { return number < 0 ? std::string("[]") : fmt::format("[{}]", number); };
+  const auto numbers = [](int number) {
+    return number < 0 ? std::string("[]") : fmt::format("[{}]", number);
+  };
   std::string list;
   for (const std::string& name : rank.culprit->around)
     list += fmt::format("{}\n      {}", list.empty() ? "" : ",", quoted(name));
   return fmt::format(
-      "{{\n  \"task\": \"tensor\",\n  \"dump_path\": {},\n  \"rank\": {},\n  \"step\": {},\n  \"level\": {},\n"
-      "  \"tensor\": {{\n    \"scope\": [],\n    \"list\": [{}\n    ],\n    \"data_mode\": [\"all\"]\n  }}\n}}\n",
+      "{{\n  \"task\": \"tensor\",\n  \"dump_path\": {},\n  \"rank\": {},\n  \"step\": {},\n  \"level\": "
+      "{},\n"
+      "  \"tensor\": {{\n    \"scope\": [],\n    \"list\": [{}\n    ],\n    \"data_mode\": [\"all\"]\n  "
+      "}}\n}}\n",
       quoted(dump_path.string()), numbers(NumberBehind("rank", rank.target)),
       numbers(NumberBehind("step", rank.target)), quoted(rank.level.empty() ? "L1" : rank.level), list);
 }
@@ -61,7 +66,8 @@ Result<Done> FindNext(const fs::path& folder, std::string_view stamp, CompareOut
   }
   if (rank->mode == Name(Mode::kReal) || found.around.empty()) return Done{};
   if (folder.empty()) {
-    outcome.next.push_back("the same command with -o FOLDER writes the config.json that records this call's tensors");
+    outcome.next.push_back(
+        "the same command with -o FOLDER writes the config.json that records this call's tensors");
     return Done{};
   }
   const fs::path next = folder / fmt::format("next_{}", stamp);
@@ -74,10 +80,12 @@ Result<Done> FindNext(const fs::path& folder, std::string_view stamp, CompareOut
     VN_RETURN_IF_ERROR(file.Write(ConfigJson(*rank, fs::absolute(dump_path))));
     VN_RETURN_IF_ERROR(file.Commit());
     outcome.written.push_back(config);
-    outcome.next.push_back(fmt::format("VERNIER_CONFIG={} YOUR PROGRAM, as the {} ran", ShellWord(config.string()), side));
+    outcome.next.push_back(
+        fmt::format("VERNIER_CONFIG={} YOUR PROGRAM, as the {} ran", ShellWord(config.string()), side));
   }
   outcome.next.push_back(fmt::format("vernier compare {} {} -o {}", ShellWord((next / "target").string()),
-                                     ShellWord((next / "golden").string()), ShellWord((next / "result").string())));
+                                     ShellWord((next / "golden").string()),
+                                     ShellWord((next / "result").string())));
   return Done{};
 }
 

@@ -17,7 +17,8 @@ PairToLookAt PairOf(const RankOutcome& rank, const Culprit& culprit) {
             }};
   }
   const std::string &target = culprit.target_file, &golden = culprit.golden_file;
-  return {label + std::filesystem::path(target).filename().string(), target, golden, [target, golden]() -> Result<LoadedPair> {
+  return {label + std::filesystem::path(target).filename().string(), target, golden,
+          [target, golden]() -> Result<LoadedPair> {
             LoadedPair loaded;
             VN_ASSIGN_OR_RETURN(loaded.target, LoadTensorFile(target));
             VN_ASSIGN_OR_RETURN(loaded.golden, LoadTensorFile(golden));

@@ -19,14 +19,15 @@ Special::Kind KindOf(double value) {
 }
 
 Special::Kind KindOf(const Value& value) {
-  return value.kind == Value::Kind::kTensor ? std::max(KindOf(value.max), KindOf(value.min)) : Special::kNothing;
+  return value.kind == Value::Kind::kTensor ? std::max(KindOf(value.max), KindOf(value.min))
+                                            : Special::kNothing;
 }
 
 // A number among the arguments that is itself not finite.
 bool AsksForIt(const Value& value) {
-  return value.kind == Value::Kind::kPlain && (value.text == "inf" || value.text == "-inf" || value.text == "nan" ||
-                                               value.text == "Infinity" || value.text == "-Infinity" ||
-                                               value.text == "NaN" || value.text == "Nan");
+  return value.kind == Value::Kind::kPlain &&
+         (value.text == "inf" || value.text == "-inf" || value.text == "nan" || value.text == "Infinity" ||
+          value.text == "-Infinity" || value.text == "NaN" || value.text == "Nan");
 }
 
 std::string RangeText(const Value& value) { return fmt::format("{:.4g} … {:.4g}", value.min, value.max); }
@@ -71,8 +72,8 @@ Result<Listing> HuntNan(const std::string& path) {
     options.check_values = false;
     VN_ASSIGN_OR_RETURN(const Dump dump, Dump::Open(file, options));
     const Trace trace(dump, Rules::Verdict());
-    const bool has_operators =
-        std::any_of(trace.calls().begin(), trace.calls().end(), [](const Call& call) { return !call.is_module; });
+    const bool has_operators = std::any_of(trace.calls().begin(), trace.calls().end(),
+                                           [](const Call& call) { return !call.is_module; });
     const std::string rank = fs::path(file).lexically_relative(path).parent_path().string();
     for (std::uint32_t record = 0; record < dump.records().size(); ++record) {
       const Call& call = trace.calls()[record];
@@ -89,7 +90,8 @@ Result<Listing> HuntNan(const std::string& path) {
         std::string& text = is_output ? output : input;
         if (text.empty()) text = RangeText(value);
       }
-      const std::string finding = SpecialText(special), line = UserLine(file.parent_path() / "stack.json", call.name);
+      const std::string finding = SpecialText(special),
+                        line = UserLine(file.parent_path() / "stack.json", call.name);
       const Cell cells[] = {rank.empty() || rank == "." ? Cell() : Cell(rank),
                             call.name,
                             finding,

@@ -58,7 +58,8 @@ std::string RankVerdict::BehindTarget(std::uint32_t call) const {
 std::string RankVerdict::BehindGolden(std::uint32_t call) const {
   const std::vector<std::uint32_t>& partner = alignment_.target_of;
   while (call < partner.size() && (partner[call] == kNoCall || golden_.calls()[call].is_module)) ++call;
-  return call == partner.size() ? "at the end" : fmt::format("before {}", target_.calls()[partner[call]].name);
+  return call == partner.size() ? "at the end"
+                                : fmt::format("before {}", target_.calls()[partner[call]].name);
 }
 
 void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
@@ -70,7 +71,8 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
                        std::string where = "") {
     if (counts[what]++ < kMaxOutside)
-      first[what].push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden), std::move(where), error});
+      first[what].push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden),
+                             std::move(where), error});
   };
   TextArena arena;
   std::uint32_t last = 0;
@@ -82,7 +84,8 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
       continue;
     }
     if (!what.is_module && what.pass == Pass::kForward && alignment_.how[call] != PairedBy::kName) {
-      if (partner < last) add(kReordered, std::string(what.name), "", std::string(golden_.calls()[partner].name), 0);
+      if (partner < last)
+        add(kReordered, std::string(what.name), "", std::string(golden_.calls()[partner].name), 0);
       last = std::max(last, partner);
     }
     for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
@@ -90,8 +93,9 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
       const auto name = [&] { return npu_.NameOf(row); };
       const auto sides = [&](What kind, double error) {
         const Value a = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
-        const Value b =
-            wanted_[row] == kNoRow ? Value() : ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
+        const Value b = wanted_[row] == kNoRow
+                            ? Value()
+                            : ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
         add(kind, name(), Shortened(a), wanted_[row] == kNoRow ? "" : Shortened(b), error);
       };
       const bool is_input = facts.role == Role::kInput && !what.is_module;
@@ -132,18 +136,21 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
       const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
       if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
       if (found.arguments.size() < kMaxEvidence)
-        found.arguments.push_back({"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0});
+        found.arguments.push_back(
+            {"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0});
       continue;
     }
     if (!facts.Has(Facts::kMeasured)) continue;
     if (facts.Has(Facts::kHuge) && builder_.mode() == Mode::kStatistics) continue;  // they tell nothing
     if (found.evidence.size() < kMaxEvidence) {
-      found.evidence.push_back({npu_.NameOf(row), std::string(msprobe::Name(static_cast<PortState>(npu_.rows()[row].state))),
+      found.evidence.push_back({npu_.NameOf(row),
+                                std::string(msprobe::Name(static_cast<PortState>(npu_.rows()[row].state))),
                                 facts.error, CellText(ours.statistics[0]), CellText(theirs.statistics[0])});
     }
     // For an input that is wrong, the input is what to look at.
     const bool shown = (facts.role == Role::kInput) == (blame.reason == Reason::kInput);
-    if (builder_.mode() != Mode::kReal || !shown || !(facts.error > worst) || ours.data_name == "-1") continue;
+    if (builder_.mode() != Mode::kReal || !shown || !(facts.error > worst) || ours.data_name == "-1")
+      continue;
     const auto path = [](const Dump& dump, std::string_view name) {
       return (dump.path().parent_path() / "dump_tensor_data" / name).string();
     };
@@ -155,20 +162,24 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
 
 std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   const Call& call = target_.calls()[blame.call];
-  const std::string random = call.is_random ? "; it draws random numbers: set the same seed on both sides" : "";
+  const std::string random =
+      call.is_random ? "; it draws random numbers: set the same seed on both sides" : "";
   const std::string_view others = call.is_product ? "products" : "such calls";
   if (blame.reason == Reason::kOutput || blame.reason == Reason::kArgument) {
     const Special ours = SpecialOf(npu_, call, blame.call);
-    const bool theirs = blame.golden_call != kNoCall &&
-                        SpecialOf(bench_, golden_.calls()[blame.golden_call], blame.golden_call).made != Special::kNothing;
-    if (ours.made != Special::kNothing && !theirs) return "it " + SpecialText(ours) + ", and the golden does not" + random;
+    const bool theirs =
+        blame.golden_call != kNoCall &&
+        SpecialOf(bench_, golden_.calls()[blame.golden_call], blame.golden_call).made != Special::kNothing;
+    if (ours.made != Special::kNothing && !theirs)
+      return "it " + SpecialText(ours) + ", and the golden does not" + random;
   }
   switch (blame.reason) {
     case Reason::kOutput:
-      return (blame.given == 0 ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
-                               : fmt::format("its error {} is {:.0f} times that of its inputs; {} may show {} here",
-                                             ErrorText(blame.result), blame.result / blame.given, others,
-                                             ErrorText(blame.usual))) +
+      return (blame.given == 0
+                  ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
+                  : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",
+                                ErrorText(blame.result), blame.result / blame.given, others,
+                                ErrorText(blame.usual))) +
              random;
     case Reason::kArgument:
       return found.arguments.empty() ? "the golden gives it an argument more"
@@ -193,7 +204,9 @@ Culprit RankVerdict::CulpritOf(const Blame& blame) const {
   found.record = call.name;
   found.reason = vernier::Name(blame.reason);
   found.call = call.kind.substr(call.kind.rfind('.') + 1);
-  found.pass = call.pass == Pass::kForward ? "forward" : call.pass == Pass::kBackward ? "backward" : "gradient";
+  found.pass = call.pass == Pass::kForward    ? "forward"
+               : call.pass == Pass::kBackward ? "backward"
+                                              : "gradient";
   found.row = npu_.records()[blame.call].first_row;
   found.given = blame.given;
   found.made = blame.result;
@@ -201,7 +214,9 @@ Culprit RankVerdict::CulpritOf(const Blame& blame) const {
   if (!missing) AddRows(blame, found);
   found.why = WhyOf(blame, found);
   // Those around it, by which a second recording can tell more.
-  const auto counts = [&](std::uint32_t i) { return calls[i].pass == calls[blame.call].pass && calls[i].is_module == call.is_module; };
+  const auto counts = [&](std::uint32_t i) {
+    return calls[i].pass == calls[blame.call].pass && calls[i].is_module == call.is_module;
+  };
   std::uint32_t begin = blame.call;
   for (std::size_t seen = 0; begin > 0 && seen < kBefore; --begin) seen += counts(begin - 1);
   std::size_t seen = 0;
@@ -233,7 +248,8 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   outcome.errors_along = ErrorsAlong(All(), kMaxParts);
   outcome.worst_error = findings.worst;
   if (findings.worst_call != kNoCall) outcome.worst_record = target_.calls()[findings.worst_call].name;
-  const double alone = static_cast<double>(outcome.num_alone) / std::fmax(1, static_cast<double>(outcome.num_calls));
+  const double alone =
+      static_cast<double>(outcome.num_alone) / std::fmax(1, static_cast<double>(outcome.num_calls));
   const auto doubt = [&](bool holds, std::string text) {
     if (holds) outcome.doubts.push_back(std::move(text));
   };
@@ -247,21 +263,23 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
   if (outcome.num_alone > 0 && !unsure)
-    outcome.doubts.push_back(fmt::format("{} ({:.1f} %) have no partner", Plural(outcome.num_alone, "call"), 100 * alone));
-  outcome.verdict = findings.culprit                                        ? RunVerdict::kDiverged
-                    : unsure                                                ? RunVerdict::kUnknown
-                    : findings.worst > rules_.Threshold("lost")             ? RunVerdict::kDiverged
-                    : findings.any_difference || outcome.num_alone > 0      ? RunVerdict::kNoise
-                                                                            : RunVerdict::kIdentical;
+    outcome.doubts.push_back(
+        fmt::format("{} ({:.1f} %) have no partner", Plural(outcome.num_alone, "call"), 100 * alone));
+  outcome.verdict = findings.culprit                                   ? RunVerdict::kDiverged
+                    : unsure                                           ? RunVerdict::kUnknown
+                    : findings.worst > rules_.Threshold("lost")        ? RunVerdict::kDiverged
+                    : findings.any_difference || outcome.num_alone > 0 ? RunVerdict::kNoise
+                                                                       : RunVerdict::kIdentical;
   if (!findings.culprit) return;
   outcome.culprit = CulpritOf(*findings.culprit);
   const std::uint32_t call = findings.culprit->call;
-  const bool masked = std::any_of(facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]),
-                                  facts_.begin() + static_cast<std::ptrdiff_t>(first_[call + 1]), [](const Facts& facts) {
-                                    return facts.role != Role::kOutput && facts.Has(Facts::kHuge);
-                                  });
+  const bool masked =
+      std::any_of(facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]),
+                  facts_.begin() + static_cast<std::ptrdiff_t>(first_[call + 1]),
+                  [](const Facts& facts) { return facts.role != Role::kOutput && facts.Has(Facts::kHuge); });
   if (masked && builder_.mode() == Mode::kStatistics)
-    outcome.doubts.push_back("its inputs hold mask values, of which statistics tell nothing: the mask may be the cause");
+    outcome.doubts.push_back(
+        "its inputs hold mask values, of which statistics tell nothing: the mask may be the cause");
 }
 
 // Where ranks meet: collectives by what they are and who takes part, messages by who sends to whom.
@@ -284,8 +302,9 @@ std::vector<Meeting> RankVerdict::Meetings() const {
     const bool sends = api == "send" || api == "isend", receives = api == "recv" || api == "irecv";
     const std::string own = std::to_string(rank_);
     if (sends || receives) {
-      meetings.push_back({call, fmt::format("message {} {} {}", sends ? own : source, receives ? own : destination, group),
-                          sends, receives});
+      meetings.push_back(
+          {call, fmt::format("message {} {} {}", sends ? own : source, receives ? own : destination, group),
+           sends, receives});
     } else {
       meetings.push_back({call, api + ' ' + group, true, true});
     }

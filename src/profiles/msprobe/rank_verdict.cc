@@ -9,7 +9,7 @@
 namespace vernier::msprobe {
 namespace {
 
-constexpr double kOddInput = 0.05;         // no noise makes an input differ so much
+constexpr double kOddInput = 0.05;          // no noise makes an input differ so much
 constexpr std::size_t kExchangeReach = 16;  // odd calls of one kind that may have changed places
 
 bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).kind == Value::Kind::kPlain; }
@@ -36,7 +36,8 @@ RankVerdict::RankVerdict(const TableBuilder& builder, const Settings& settings, 
 }
 
 void RankVerdict::Align(const RowMatchOptions& match) {
-  AlignInputs inputs{target_.calls(), golden_.calls(),
+  AlignInputs inputs{target_.calls(),
+                     golden_.calls(),
                      [this](std::uint32_t call) { return target_.SignatureOf(call); },
                      [this](std::uint32_t call) { return golden_.SignatureOf(call); },
                      {}};
@@ -174,7 +175,9 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
   if (is_wanted) seen_[pair.npu] = true;
   facts_[pair.npu] = facts;
-  if (wanted_[pair.npu] == kNoRow) facts_[pair.npu].flags &= static_cast<std::uint16_t>(Facts::kTensor | Facts::kPlain | Facts::kFloat | Facts::kHalf | Facts::kHuge);
+  if (wanted_[pair.npu] == kNoRow)
+    facts_[pair.npu].flags &= static_cast<std::uint16_t>(Facts::kTensor | Facts::kPlain | Facts::kFloat |
+                                                         Facts::kHalf | Facts::kHuge);
 }
 
 std::vector<RowPair> RankVerdict::Rest() {

@@ -15,8 +15,8 @@ Result<CompareOutcome> RunCompare(Settings settings);
 
 // The rows of a rank that --top asks for; empty: none.
 std::string ShownRowsText(const RankResult& result, const CompareHooks::Screen& screen);
-// The commands that look closer at what was found; `folder` is where a config.json may be written, empty: none.
-// What is written is added to the outcome.
+// The commands that look closer at what was found; `folder` is where a config.json may be written, empty:
+// none. What is written is added to the outcome.
 Result<Done> FindNext(const std::filesystem::path& folder, std::string_view stamp, CompareOutcome& outcome);
 
 }  // namespace vernier::msprobe

@@ -39,7 +39,7 @@ bool Contains(const List& list, std::string_view word) {
 
 // The parts of a record's name.
 struct NameParts {
-  std::vector<std::string_view> path;  // of a module; of an API its name
+  std::vector<std::string_view> path;   // of a module; of an API its name
   std::string_view type, leaf, number;  // leaf: the class of a module
   std::optional<Pass> pass;
   bool is_module = false;
@@ -66,7 +66,8 @@ NameParts PartsOf(std::string_view name) {
   } else if (end > 1 && IsNumber(all[end - 1])) {
     parts.number = all[--end];
   }
-  parts.path.assign(all.begin() + 1, all.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(end, 1)));
+  parts.path.assign(all.begin() + 1,
+                    all.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(end, 1)));
   return parts;
 }
 
@@ -235,9 +236,10 @@ Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena) {
   const Value target = ValueOf(row.npu, arena);
   const Value golden = row.matched ? ValueOf(row.bench, arena) : Value();
   std::optional<SketchEstimate> estimate = row.estimate;
-  if (!estimate && mode == Mode::kStatistics && row.matched) estimate = EstimateFrom(row.npu, row.bench).difference;
-  return vernier::FactsOf(kRoles[static_cast<std::size_t>(row.state)], target, row.matched ? &golden : nullptr,
-                          row.measures, estimate ? &*estimate : nullptr,
+  if (!estimate && mode == Mode::kStatistics && row.matched)
+    estimate = EstimateFrom(row.npu, row.bench).difference;
+  return vernier::FactsOf(kRoles[static_cast<std::size_t>(row.state)], target,
+                          row.matched ? &golden : nullptr, row.measures, estimate ? &*estimate : nullptr,
                           kCompared[static_cast<std::size_t>(mode)]);
 }
 

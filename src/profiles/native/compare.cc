@@ -126,7 +126,8 @@ class Comparison {
     if (measures) {
       row.measures = &*measures;
       ++outcome_.num_measured;
-      num_same_ += row.target->dtype == row.golden->dtype && row.target->shape == row.golden->shape && IsSame(*measures);
+      num_same_ += row.target->dtype == row.golden->dtype && row.target->shape == row.golden->shape &&
+                   IsSame(*measures);
     } else {
       if (measures.error().code == ErrorCode::kCancelled) return;
       row.error = &measures.error();

@@ -195,8 +195,7 @@ TEST_F(MsprobeJudge, AdvisesByTheNameOfTheFirstFailingRow) {
 }
 
 TEST(MsprobeRules, ArePartlyReplacedByAFileOfTheUser) {
-  const auto rules =
-      RulesOf(Generation::kClassic, R"({"thresholds": {"warning_ratio": 0.25}})", "mine.json");
+  const auto rules = RulesOf(Generation::kClassic, R"({"thresholds": {"warning_ratio": 0.25}})", "mine.json");
   ASSERT_TRUE(rules);
   EXPECT_EQ(rules->Threshold("warning_ratio"), 0.25);
   EXPECT_EQ(rules->Threshold("cosine_drop"), 0.1);
@@ -212,12 +211,13 @@ TEST(MsprobeRules, RefuseWhatCannotBeMeant) {
     return rules ? "" : rules.error().Message();
   };
   EXPECT_NE(mistake(""), "");  // an empty file
-  EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": NaN}})").find("thresholds.cosine_drop: expected a finite number"),
+  EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": NaN}})")
+                .find("thresholds.cosine_drop: expected a finite number"),
             std::string::npos);
   EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": Infinity}})"), "");
-  EXPECT_NE(
-      mistake(R"({"thresholds": {"cosine_dro": 1}})").find("unknown rule thresholds.cosine_dro; did you mean cosine_drop?"),
-      std::string::npos);
+  EXPECT_NE(mistake(R"({"thresholds": {"cosine_dro": 1}})")
+                .find("unknown rule thresholds.cosine_dro; did you mean cosine_drop?"),
+            std::string::npos);
   EXPECT_NE(mistake(R"({"threshold": 1})").find("unknown section threshold; did you mean thresholds?"),
             std::string::npos);
   EXPECT_NE(mistake(R"({"thresholds": {"cosine_drop": "0.1"}})"), "");

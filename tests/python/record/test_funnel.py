@@ -97,7 +97,11 @@ def record(folder, jobs):
     subprocess.run([sys.executable, str(program), json.dumps(listed)], check=True, timeout=300)
 
 
-FAULTS = {"softmax": "Functional.softmax.2.forward", "gelu": "Functional.gelu.2.forward", "mask": "Tensor.__add__.6.forward"}
+FAULTS = {
+    "softmax": "Functional.softmax.2.forward",
+    "gelu": "Functional.gelu.2.forward",
+    "mask": "Tensor.__add__.6.forward",
+}
 
 
 @pytest.fixture(scope="module")

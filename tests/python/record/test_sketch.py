@@ -170,9 +170,9 @@ def train(tmp_path, name, fault, task, section):
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
     config = tmp_path / f"{name}.json"
-    config.write_text(json.dumps({"task": task, task: section}))
+    config.write_text(json.dumps({"task": task, "level": "mix", "step": [1], task: section}))
     PrecisionDebugger._forget()
-    program.PrecisionDebugger = lambda task, **rest: PrecisionDebugger(config_path=str(config), **rest)
+    program.PrecisionDebugger = lambda config_path, **rest: PrecisionDebugger(config_path=str(config), **rest)
     arguments, sys.argv = sys.argv, ["train.py", name, *(["--fault"] if fault else [])]
     try:
         program.main()

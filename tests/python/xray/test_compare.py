@@ -205,7 +205,7 @@ def test_a_damaged_dataset_costs_its_row(tmp_path):
         offset = file["1/a.B.0.forward_input.0"].id.get_chunk_info(1).byte_offset
     data[offset : offset + 40] = b"\xff" * 40
     (tmp_path / "t.h5").write_bytes(data)
-    run("compare", tmp_path / "t.h5", tmp_path / "g.h5", tmp_path / "r.csv", check=1)
+    run("compare", tmp_path / "t.h5", tmp_path / "g.h5", tmp_path / "r.csv", check=2)
     rows = rows_of(tmp_path / "r.csv")
     assert [row["Status"] for row in rows] == ["Error", ""]
     assert "deflate" in rows[0]["message"]
@@ -260,5 +260,6 @@ def test_of_many_rows_those_to_look_at_are_shown(compare):
     target = dict(golden, **{"a.B.77.forward_input.0": np.ones(1, np.float32)})
     rows, out, _ = compare({1: target}, {1: golden}, status=1)
     assert len(rows) == 150
-    assert out.count("a.B.") == 1
+    assert out.count("| a.B.") == 1
+    assert "DIVERGED  a.B.77.forward_input.0" in out
     assert "1 of 150 rows" in out
