@@ -36,7 +36,7 @@ class Comparison(Sequence):
 
     @property
     def culprit(self):
-        """The call that went wrong first, over all ranks: a dict with ``record``, ``why``, …; None when there is none."""
+        """The call that went wrong first, over all ranks: a dict with ``record``, ``why``, …; or None."""
         found = [rank for rank in self.outcome["ranks"] if rank["culprit"]]
         found.sort(key=lambda rank: bool(rank["victim_of"]))
         return found[0]["culprit"] if found else None
