@@ -28,6 +28,7 @@ struct Call {
   bool is_product = false;  // sums of products: their rounding depends on the kernel
   bool is_step = false;     // a small error in may make a large one out, where it decides something
   bool is_scaling = false;  // divides by the spread of what it is given
+  bool is_cancelling = false;  // its backward subtracts means: what remains is small, and its error is not
   bool is_writer = false;   // its first input is written over: what stood there before is no evidence
   bool is_unset = false;    // its output holds whatever the memory held
   bool is_random = false;

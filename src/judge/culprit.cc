@@ -101,7 +101,7 @@ class Search {
                                std::any_of(all.begin(), all.end(), IsTensorInput) &&
                                std::all_of(all.begin(), all.end(), [](const Facts& facts) {
                                  return facts.role == Role::kOutput ||
-                                        (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
+                                        (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) && !facts.Has(Facts::kMixed) &&
                                          !facts.Has(Facts::kDiffers));
                                });
     std::vector<Judged> kept;
@@ -260,9 +260,10 @@ class Search {
     unsure_ = unsure_ || blind || mixed || fused;
     if (unsure_) tolerance = std::fmax(tolerance, prior);
     // A spread of few values is itself unsure, and dividing by it makes more of every error.
-    const double strain =
+    double strain =
         call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
-    tolerance *= strain;
+    if (call.is_cancelling && call.pass == Pass::kBackward) strain *= rules_.backward_cancel;
+    if (call.is_scaling) tolerance *= strain;
     if (call.is_step) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
 
     double given = 0;
@@ -341,6 +342,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       orphan_reach(rules.Threshold("orphan_reach")),
       flips(rules.Threshold("flips")),
       few_values(rules.Threshold("few_values")),
+      backward_cancel(rules.Threshold("backward_cancel")),
       least_seen(static_cast<std::size_t>(rules.Threshold("least_seen"))) {}
 
 std::string_view Name(Reason reason) {

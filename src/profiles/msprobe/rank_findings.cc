@@ -140,6 +140,9 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
             {"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0});
       continue;
     }
+    const bool other_shape = facts.Has(Facts::kOtherShape) && facts.role == Role::kOutput;
+    if (other_shape)
+      found.evidence.push_back({npu_.NameOf(row), "output", HUGE_VAL, std::string(ours.shape), std::string(theirs.shape)});
     if (!facts.Has(Facts::kMeasured)) continue;
     if (facts.Has(Facts::kHuge) && builder_.mode() == Mode::kStatistics) continue;  // they tell nothing
     if (found.evidence.size() < kMaxEvidence) {
@@ -175,6 +178,8 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   }
   switch (blame.reason) {
     case Reason::kOutput:
+      if (std::isinf(blame.result))
+        return "its output has another shape, or NaN or infinity where the golden has numbers" + random;
       return (blame.given == 0
                   ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
                   : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",

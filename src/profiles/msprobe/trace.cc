@@ -139,6 +139,7 @@ Call Trace::ParseCall(std::string_view name, const Renames& renames) {
   }
   call.is_product = rules_.Lists("products", leaf);
   call.is_step = rules_.Lists("steps", leaf);
+  call.is_cancelling = rules_.Lists("cancelling", leaf);
   call.is_scaling = rules_.Lists("scalings", leaf);
   call.is_writer = rules_.Lists("writers", leaf);
   call.is_unset = rules_.Lists("unset", leaf);
