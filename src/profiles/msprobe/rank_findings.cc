@@ -10,6 +10,7 @@
 #include "profiles/msprobe/nan_hunt.h"
 #include "profiles/msprobe/rank_verdict.h"
 #include "profiles/verdict_screen.h"
+#include "vernier/read.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -163,6 +164,22 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
   }
 }
 
+// Where the worst tensor of a culprit is worst; nothing when its files cannot be read a second time.
+static std::string WorstOfFiles(const Culprit& found, int num_threads) {
+  if (found.target_file.empty() || found.golden_file.empty()) return {};
+  const Result<TensorView> target = LoadTensorFile(found.target_file), golden = LoadTensorFile(found.golden_file);
+  if (!target || !golden) return {};
+  MeasureOptions options;
+  options.groups = Group::kDiff;
+  options.num_threads = num_threads;
+  const Result<PairMeasures> measures = MeasurePair(*target, *golden, options);
+  if (!measures) return {};
+  const std::optional<WorstElement> worst = WorstOf(*measures);
+  if (!worst) return {};
+  return fmt::format("{} {:.4g} / {:.4g}   cosine {:.6g}", IndexText(worst->index, target->shape), worst->got,
+                     worst->want, measures->Cosine());
+}
+
 std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   const Call& call = target_.calls()[blame.call];
   const std::string random =
@@ -217,6 +234,7 @@ Culprit RankVerdict::CulpritOf(const Blame& blame) const {
   found.made = blame.result;
   found.usual = blame.usual;
   if (!missing) AddRows(blame, found);
+  found.worst = WorstOfFiles(found, builder_.job().num_threads);
   found.why = WhyOf(blame, found);
   // Those around it, by which a second recording can tell more.
   const auto counts = [&](std::uint32_t i) {
