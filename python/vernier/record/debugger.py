@@ -383,6 +383,7 @@ class Service:
         if config.with_identity:
             from . import state
 
+            self._recorder.state(environment=state.environment())
             self._recorder.state(rng=state.random_numbers(whole=config.stores_all))
         self._folder = folder
 

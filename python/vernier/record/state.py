@@ -1,4 +1,4 @@
-"""What holds for a whole step and shows in no tensor: autocast and the generators of random numbers."""
+"""What holds for a whole step and shows in no tensor: versions, devices, autocast, the generators of random numbers."""
 
 import base64
 import random
@@ -21,6 +21,20 @@ def autocast():
     own = torch._C._get_privateuse1_backend_name()
     devices = ("cpu", "cuda", "xpu") + (() if own == "privateuseone" else (own,))
     return {device: str(torch.get_autocast_dtype(device)) for device in devices if torch.is_autocast_enabled(device)}
+
+
+def environment():
+    """What two recordings may differ in before any call: {name: text}."""
+    found = {"torch": torch.__version__, "python": sys.version.split()[0]}
+    for kind in ("cuda", "npu", "xpu", "mps"):
+        module = getattr(torch, kind, None)
+        if module is not None and getattr(module, "is_available", bool)():
+            name = getattr(module, "get_device_name", None)
+            found["device"] = f"{kind}: {name(0)}" if name else kind
+            break
+    else:
+        found["device"] = "cpu"
+    return found
 
 
 def random_numbers(whole):

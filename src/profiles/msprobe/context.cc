@@ -64,4 +64,29 @@ void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome) {
   }
 }
 
+std::map<std::string, std::string> EnvironmentOf(const std::filesystem::path& dump_json) {
+  constexpr std::size_t kLines = 8;  // it stands among the first
+  std::map<std::string, std::string> found;
+  const Result<FileRef> file = MappedFile::Open(dump_json.parent_path() / "identity.jsonl");
+  if (!file) return found;
+  std::string_view text = TextOf(*file);
+  for (std::size_t i = 0; i < kLines && !text.empty(); ++i) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.starts_with('{')) continue;
+    JsonCursor cursor(line);
+    std::string buffer;
+    std::map<std::string, std::string> here;
+    cursor.ForEachMember([&](std::string_view key, bool) {
+      if (key != "environment" || cursor.Peek() != JsonKind::kObject) return cursor.Skip();
+      cursor.ForEachMember([&](std::string_view name, bool) {
+        if (cursor.Peek() != JsonKind::kString) return cursor.Skip();
+        here[std::string(name)] = cursor.TakeString(buffer);
+      });
+    });
+    if (cursor.ok()) found.merge(here);  // a line may end in the middle
+  }
+  return found;
+}
+
 }  // namespace vernier::msprobe

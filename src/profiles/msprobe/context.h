@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,9 @@ void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome);
 
 // The innermost line of a record's stack that is not the framework's own; empty: not known.
 std::string UserLine(const std::filesystem::path& stack_json, std::string_view name);
+
+// What identity.jsonl beside a dump says of where it was recorded: {"torch", "2.9.0"}, {"device", …}. Empty:
+// it says nothing.
+std::map<std::string, std::string> EnvironmentOf(const std::filesystem::path& dump_json);
 
 }  // namespace vernier::msprobe

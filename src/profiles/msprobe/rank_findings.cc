@@ -7,6 +7,7 @@
 
 #include "core/text.h"
 #include "judge/along.h"
+#include "profiles/msprobe/context.h"
 #include "profiles/msprobe/nan_hunt.h"
 #include "profiles/msprobe/rank_verdict.h"
 #include "profiles/verdict_screen.h"
@@ -64,9 +65,19 @@ std::string RankVerdict::BehindGolden(std::uint32_t call) const {
 }
 
 void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
-  enum What { kArgument, kWeight, kDtype, kShape, kMissing, kAdditional, kReordered, kNumWhats };
-  static constexpr std::string_view kWhats[] = {"argument",     "weight",          "dtype",         "shape",
-                                                "missing call", "additional call", "reordered call"};
+  enum What {
+    kEnvironment,
+    kArgument,
+    kWeight,
+    kDtype,
+    kShape,
+    kMissing,
+    kAdditional,
+    kReordered,
+    kNumWhats
+  };
+  static constexpr std::string_view kWhats[] = {
+      "setting", "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"};
   std::uint64_t counts[kNumWhats] = {};
   std::vector<Outside> first[kNumWhats];
   const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
@@ -76,6 +87,11 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
                              std::move(where), error});
   };
   TextArena arena;
+  const auto ours = EnvironmentOf(npu_.path()), theirs = EnvironmentOf(bench_.path());
+  for (const auto& [name, text] : ours) {
+    const auto other = theirs.find(name);
+    if (other != theirs.end() && other->second != text) add(kEnvironment, name, text, other->second, 0);
+  }
   std::uint32_t last = 0;
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
     const Call& what = target_.calls()[call];
@@ -143,7 +159,8 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
     }
     const bool other_shape = facts.Has(Facts::kOtherShape) && facts.role == Role::kOutput;
     if (other_shape)
-      found.evidence.push_back({npu_.NameOf(row), "output", HUGE_VAL, std::string(ours.shape), std::string(theirs.shape)});
+      found.evidence.push_back(
+          {npu_.NameOf(row), "output", HUGE_VAL, std::string(ours.shape), std::string(theirs.shape)});
     if (!facts.Has(Facts::kMeasured)) continue;
     if (facts.Has(Facts::kHuge) && builder_.mode() == Mode::kStatistics) continue;  // they tell nothing
     if (found.evidence.size() < kMaxEvidence) {
@@ -167,7 +184,8 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
 // Where the worst tensor of a culprit is worst; nothing when its files cannot be read a second time.
 static std::string WorstOfFiles(const Culprit& found, int num_threads) {
   if (found.target_file.empty() || found.golden_file.empty()) return {};
-  const Result<TensorView> target = LoadTensorFile(found.target_file), golden = LoadTensorFile(found.golden_file);
+  const Result<TensorView> target = LoadTensorFile(found.target_file),
+                           golden = LoadTensorFile(found.golden_file);
   if (!target || !golden) return {};
   MeasureOptions options;
   options.groups = Group::kDiff;

@@ -69,5 +69,18 @@ TEST_F(Context, NothingWithoutACulprit) {
   EXPECT_FALSE(summary.culprit);
 }
 
+TEST_F(Context, TellsWhereARecordingWasMade) {
+  std::ofstream(folder_.path() / "identity.jsonl")
+      << R"({"format":"vernier-identity","version":1}
+{"environment":{"torch":"2.9.0","device":"cpu","odd":3}}
+["a",{}]
+)";
+  const auto found = EnvironmentOf(folder_.path() / "dump.json");
+  EXPECT_EQ(found, (std::map<std::string, std::string>{{"torch", "2.9.0"}, {"device", "cpu"}}));
+  std::ofstream(folder_.path() / "identity.jsonl") << R"({"environment":{"torch":"2.9)";
+  EXPECT_TRUE(EnvironmentOf(folder_.path() / "dump.json").empty());
+  EXPECT_TRUE(EnvironmentOf(folder_.path() / "none" / "dump.json").empty());
+}
+
 }  // namespace
 }  // namespace vernier::msprobe

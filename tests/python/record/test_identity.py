@@ -213,7 +213,7 @@ def test_each_step_counts_anew_and_lets_go_of_its_storages(recording):
         found = Identities(recording.dump(step))
         assert found.tensors["Torch.relu.0.forward"] == {"input_args": [[1]], "output": [[2]]}
         assert found.tensors["Torch.neg.0.forward"] == {"input_args": [[1]], "output": [[3]]}
-        assert list(found.state) == ["rng", "autocast"]
+        assert list(found.state) == ["environment", "rng", "autocast"]
 
 
 def test_a_killed_program_leaves_whole_lines(recording, tmp_path):
