@@ -70,8 +70,7 @@ TEST_F(Context, NothingWithoutACulprit) {
 }
 
 TEST_F(Context, TellsWhereARecordingWasMade) {
-  std::ofstream(folder_.path() / "identity.jsonl")
-      << R"({"format":"vernier-identity","version":1}
+  std::ofstream(folder_.path() / "identity.jsonl") << R"({"format":"vernier-identity","version":1}
 {"environment":{"torch":"2.9.0","device":"cpu","odd":3}}
 ["a",{}]
 )";
