@@ -33,7 +33,6 @@ struct Call {
   bool is_unset = false;    // its output holds whatever the memory held
   bool is_random = false;
   bool is_collective = false;      // takes from other ranks
-  std::uint32_t parent = kNoCall;  // the module call around it
 };
 
 using Calls = std::vector<Call>;

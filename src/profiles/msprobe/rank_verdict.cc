@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/threads.h"
 #include "profiles/msprobe/tree.h"
 
 namespace vernier::msprobe {
@@ -16,6 +17,17 @@ bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).k
 
 }  // namespace
 
+RankVerdict::Traces::Traces(const Dump& npu, const Dump& bench, const Settings& settings, const Rules& rules,
+                            int num_threads) {
+  ThreadPool(num_threads).ForEach(2, [&](std::size_t side) {
+    if (side == 0) {
+      target = std::make_unique<Trace>(npu, rules, settings.renames);
+    } else {
+      golden = std::make_unique<Trace>(bench, rules);
+    }
+  });
+}
+
 RankVerdict::RankVerdict(const TableBuilder& builder, const Settings& settings, const RowMatchOptions& match,
                          const Rules& rules)
     : builder_(builder),
@@ -24,8 +36,9 @@ RankVerdict::RankVerdict(const TableBuilder& builder, const Settings& settings, 
       bench_(builder.dumps().bench),
       settings_(settings),
       rules_(rules),
-      target_(npu_, rules, settings.renames),
-      golden_(bench_, rules),
+      traces_(npu_, bench_, settings, rules, builder.job().num_threads),
+      target_(*traces_.target),
+      golden_(*traces_.golden),
       wanted_(npu_.rows().size(), kNoRow),
       facts_(npu_.rows().size()),
       seen_(npu_.rows().size()) {
@@ -56,10 +69,31 @@ void RankVerdict::PairRows() {
   for (std::uint32_t call = 0; call < alignment_.golden_of.size(); ++call) PairRowsOf(call);
 }
 
+// The usual case: both sides have the same rows in the same order.
+bool RankVerdict::PairRowsInOrder(std::uint32_t call, std::uint32_t partner) {
+  const Record &target = npu_.records()[call], &golden = bench_.records()[partner];
+  if (target.num_rows != golden.num_rows) return false;
+  const auto suffix = [](const Dump& dump, const Record& record, std::uint32_t row, std::string& name) {
+    name.clear();
+    dump.AppendName(dump.rows()[row], name);
+    std::string_view rest = name;
+    if (rest.starts_with(record.name)) rest.remove_prefix(record.name.size());
+    return rest;
+  };
+  for (std::uint32_t i = 0; i < target.num_rows; ++i) {
+    const std::uint32_t a = target.first_row + i, b = golden.first_row + i;
+    if (npu_.rows()[a].bad || bench_.rows()[b].bad) return false;
+    if (suffix(npu_, target, a, target_name_) != suffix(bench_, golden, b, golden_name_)) return false;
+  }
+  for (std::uint32_t i = 0; i < target.num_rows; ++i) wanted_[target.first_row + i] = golden.first_row + i;
+  return true;
+}
+
 void RankVerdict::PairRowsOf(std::uint32_t call) {
   const std::uint32_t partner = alignment_.golden_of[call];
   if (partner == kNoCall) return;
   const bool fused = alignment_.how[call] == PairedBy::kFused;
+  if (!fused && PairRowsInOrder(call, partner)) return;
   std::vector<std::pair<std::string, std::uint32_t>> golden_rows;
   const Record &target = npu_.records()[call], &golden = bench_.records()[partner];
   for (std::uint32_t row = golden.first_row; row < golden.first_row + golden.num_rows; ++row) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -38,6 +39,7 @@ class RankVerdict {
   std::size_t NumSameInputs(std::uint32_t call, std::uint32_t golden) const;
   void Repair(std::uint32_t call, std::uint32_t golden);
   void PairRowsOf(std::uint32_t call);
+  bool PairRowsInOrder(std::uint32_t call, std::uint32_t partner);
   void MarkOneSided();
   Recordings All() const { return {target_.calls(), golden_.calls(), alignment_, facts_, first_}; }
   void Describe(const Findings& findings, RankOutcome& outcome) const;
@@ -56,12 +58,17 @@ class RankVerdict {
   const Dump &npu_, &bench_;
   const Settings& settings_;
   const Rules& rules_;
-  Trace target_, golden_;
+  struct Traces {
+    Traces(const Dump& npu, const Dump& bench, const Settings& settings, const Rules& rules, int num_threads);
+    std::unique_ptr<Trace> target, golden;
+  } traces_;
+  const Trace &target_, &golden_;
   Alignment alignment_;
   std::vector<std::uint32_t> wanted_;  // bench row for each NPU row; kNoRow
   std::vector<Facts> facts_;           // of each NPU row
   std::vector<std::size_t> first_;     // the first row of each record, and the end
   std::vector<bool> seen_;
+  std::string target_name_, golden_name_;  // while rows are paired
   RankOutcome counts_;
   std::vector<std::uint32_t> lacks_argument_;  // target calls whose partner has an argument more
 };

@@ -14,6 +14,7 @@
 namespace vernier::msprobe {
 namespace {
 
+constexpr std::uint32_t kLookAhead = 4;  // construct.json has the order of dump.json, with gaps
 constexpr std::string_view kModules[] = {"Module", "Cell"};
 constexpr std::string_view kPasses[] = {"forward", "backward", "parameters_grad"};  // in the order of Pass
 constexpr std::string_view kCollectives[] = {"Distributed", "MintDist"};
@@ -113,37 +114,43 @@ std::string_view Trace::PlaceOf(std::string_view module_name) {
   return arena_.Keep(place);
 }
 
+const Call& Trace::TraitsOf(std::string_view leaf) {
+  const auto [found, is_new] = traits_.try_emplace(std::string(leaf));
+  Call& traits = found->second;
+  if (!is_new) return traits;
+  const std::pair<const char*, bool Call::*> lists[] = {
+      {"products", &Call::is_product}, {"steps", &Call::is_step},     {"cancelling", &Call::is_cancelling},
+      {"scalings", &Call::is_scaling}, {"writers", &Call::is_writer}, {"unset", &Call::is_unset},
+      {"random", &Call::is_random}};
+  for (const auto& [list, trait] : lists) traits.*trait = rules_.Lists(list, leaf);
+  return traits;
+}
+
 Call Trace::ParseCall(std::string_view name, const Renames& renames) {
-  Call call;
-  call.name = name;
+  const std::string_view recorded = name;
   std::string renamed;
   if (!renames.empty()) name = renamed = Renamed(std::string(name), renames);
   const NameParts parts = PartsOf(name);
+  const std::string_view leaf = parts.is_module      ? parts.leaf
+                                : parts.path.empty() ? std::string_view()
+                                                     : parts.path.back();
+  Call call = TraitsOf(leaf);
+  call.name = recorded;
   call.pass = parts.pass.value_or(Pass::kForward);
   call.is_module = parts.is_module;
   call.is_collective = Contains(kCollectives, parts.type);
-  std::string_view leaf;
   std::string kind(parts.is_module ? std::string_view("Module") : parts.type);
   if (parts.is_module) {
     kind += '.';
     kind += parts.leaf;
     call.place = PlaceOf(name);
     call.twin = call.place;
-    leaf = parts.leaf;
   } else {
     for (const std::string_view part : parts.path) (kind += '.') += part;
     std::string twin = kind + '.';
     twin += parts.number;
     call.twin = arena_.Keep(twin);
-    if (!parts.path.empty()) leaf = parts.path.back();
   }
-  call.is_product = rules_.Lists("products", leaf);
-  call.is_step = rules_.Lists("steps", leaf);
-  call.is_cancelling = rules_.Lists("cancelling", leaf);
-  call.is_scaling = rules_.Lists("scalings", leaf);
-  call.is_writer = rules_.Lists("writers", leaf);
-  call.is_unset = rules_.Lists("unset", leaf);
-  call.is_random = rules_.Lists("random", leaf);
   call.kind = arena_.Keep(kind);
   return call;
 }
@@ -151,15 +158,28 @@ Call Trace::ParseCall(std::string_view name, const Renames& renames) {
 void Trace::ReadParents(const Renames& renames) {
   const Result<FileRef> file = MappedFile::Open(dump_.path().parent_path() / "construct.json");
   if (!file) return;
-  std::unordered_map<std::string_view, std::uint32_t> at;
-  at.reserve(calls_.size());
-  for (std::uint32_t i = 0; i < calls_.size(); ++i) at.emplace(calls_[i].name, i);
+  std::unordered_map<std::string_view, std::uint32_t> at;  // made when the order does not tell
+  std::uint32_t next = 0;
+  const auto find = [&](std::string_view name) -> Call* {
+    for (std::uint32_t i = next; i < std::min<std::size_t>(calls_.size(), next + kLookAhead); ++i) {
+      if (calls_[i].name != name) continue;
+      next = i + 1;
+      return &calls_[i];
+    }
+    if (at.empty()) {
+      for (std::uint32_t i = 0; i < calls_.size(); ++i) at.emplace(calls_[i].name, i);
+    }
+    const auto found = at.find(name);
+    if (found == at.end()) return nullptr;
+    next = found->second + 1;
+    return &calls_[found->second];
+  };
   std::unordered_map<std::string, std::string_view> places;
   JsonCursor cursor(TextOf(*file));
-  std::string buffer, name;
+  std::string buffer, parent, decoded;
   cursor.ForEachMember([&](std::string_view key, bool escaped) {
-    const auto found = escaped ? at.find(DecodeJsonString(key)) : at.find(key);
-    std::string parent;
+    if (escaped) key = decoded = DecodeJsonString(key);
+    parent.clear();
     const auto take = [&] {
       if (parent.empty() && cursor.Peek() == JsonKind::kString) {
         parent = cursor.TakeString(buffer);
@@ -172,13 +192,12 @@ void Trace::ReadParents(const Renames& renames) {
     } else {
       take();
     }
-    if (!cursor.ok() || found == at.end() || parent.empty()) return;
-    Call& call = calls_[found->second];
-    if (const auto above = at.find(parent); above != at.end()) call.parent = above->second;
-    if (call.is_module) return;
+    if (!cursor.ok() || parent.empty()) return;
+    Call* const call = find(key);
+    if (call == nullptr || call->is_module) return;
     const auto [place, is_new] = places.try_emplace(parent);
     if (is_new) place->second = PlaceOf(renames.empty() ? parent : Renamed(parent, renames));
-    call.place = place->second;
+    call->place = place->second;
   });
 }
 

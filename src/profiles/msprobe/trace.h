@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,11 +36,14 @@ class Trace {
   void ReadParents(const Renames& renames);
   Call ParseCall(std::string_view name, const Renames& renames);
   std::string_view PlaceOf(std::string_view module_name);
+  // What the rules say of calls of a kind; asked once for each.
+  const Call& TraitsOf(std::string_view leaf);
 
   const Dump& dump_;
   const Rules& rules_;
   TextArena arena_;
   Calls calls_;
+  std::unordered_map<std::string, Call> traits_;
 };
 
 Value ValueOf(const Leaf& leaf, TextArena& arena);
