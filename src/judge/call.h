@@ -25,14 +25,14 @@ struct Call {
   std::string_view twin;   // equal for the forward and the backward call of one operation; empty: not known
   Pass pass = Pass::kForward;
   bool is_module = false;
-  bool is_product = false;  // sums of products: their rounding depends on the kernel
-  bool is_step = false;     // a small error in may make a large one out, where it decides something
-  bool is_scaling = false;  // divides by the spread of what it is given
+  bool is_product = false;     // sums of products: their rounding depends on the kernel
+  bool is_step = false;        // a small error in may make a large one out, where it decides something
+  bool is_scaling = false;     // divides by the spread of what it is given
   bool is_cancelling = false;  // its backward subtracts means: what remains is small, and its error is not
-  bool is_writer = false;   // its first input is written over: what stood there before is no evidence
-  bool is_unset = false;    // its output holds whatever the memory held
+  bool is_writer = false;      // its first input is written over: what stood there before is no evidence
+  bool is_unset = false;       // its output holds whatever the memory held
   bool is_random = false;
-  bool is_collective = false;      // takes from other ranks
+  bool is_collective = false;  // takes from other ranks
 };
 
 using Calls = std::vector<Call>;

@@ -101,8 +101,8 @@ class Search {
                                std::any_of(all.begin(), all.end(), IsTensorInput) &&
                                std::all_of(all.begin(), all.end(), [](const Facts& facts) {
                                  return facts.role == Role::kOutput ||
-                                        (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) && !facts.Has(Facts::kMixed) &&
-                                         !facts.Has(Facts::kDiffers));
+                                        (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
+                                         !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers));
                                });
     std::vector<Judged> kept;
     for (const Facts& facts : all) {
@@ -260,8 +260,7 @@ class Search {
     unsure_ = unsure_ || blind || mixed || fused;
     if (unsure_) tolerance = std::fmax(tolerance, prior);
     // A spread of few values is itself unsure, and dividing by it makes more of every error.
-    double strain =
-        call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
+    double strain = call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
     if (call.is_cancelling && call.pass == Pass::kBackward) strain *= rules_.backward_cancel;
     if (call.is_scaling) tolerance *= strain;
     if (call.is_step) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));

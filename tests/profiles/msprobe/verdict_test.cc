@@ -1,0 +1,178 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "profiles/msprobe/nan_hunt.h"
+#include "profiles/msprobe/run.h"
+#include "profiles/verdict_screen.h"
+#include "temporary_folder.h"
+
+namespace vernier::msprobe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Recordings of statistics, written call by call.
+class MsprobeVerdict : public testing::Test {
+ protected:
+  static std::string Tensor(const std::string& max, const std::string& min = "-1.0") {
+    return R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[100],"Max":)" + max + R"(,"Min":)" +
+           min + R"(,"Mean":0.1,"Norm":5.0,"requires_grad":false})";
+  }
+  static std::string Call(const std::string& name, const std::string& in, const std::string& out,
+                          const std::string& more = "") {
+    return '"' + name + R"(":{"input_args":[)" + in + more + R"(],"input_kwargs":{},"output":[)" + out + "]}";
+  }
+  static std::string Linear(int number, double in, double out) {
+    return Call("Functional.linear." + std::to_string(number) + ".forward", Tensor(std::to_string(in)),
+                Tensor(std::to_string(out)));
+  }
+  void Write(const std::string& where, const std::vector<std::string>& calls) {
+    const fs::path path = folder_.path() / where / "dump.json";
+    fs::create_directories(path.parent_path());
+    std::ofstream file(path);
+    file << R"({"task":"statistics","level":"L1","framework":"pytorch","data":{)";
+    for (std::size_t i = 0; i < calls.size(); ++i) file << (i == 0 ? "" : ",\n") << calls[i];
+    file << "}}";
+  }
+  CompareOutcome Compare(bool strict = false) {
+    Settings settings;
+    settings.generation = Generation::kCurrent;
+    settings.npu_path = folder_.path() / "t";
+    settings.bench_path = folder_.path() / "g";
+    settings.strict = strict;
+    Result<CompareOutcome> outcome = RunCompare(settings);
+    EXPECT_TRUE(outcome) << outcome.error().Message();
+    return outcome ? *std::move(outcome) : CompareOutcome();
+  }
+  static std::vector<std::string> Chain(int num_calls) {
+    std::vector<std::string> calls;
+    for (int i = 0; i < num_calls; ++i) calls.push_back(Linear(i, 2, 2));
+    return calls;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(MsprobeVerdict, HasFourWords) {
+  Write("g/step0/rank0", Chain(10));
+  Write("t/step0/rank0", Chain(10));
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kIdentical);
+  EXPECT_EQ(outcome.status, 0);
+
+  auto calls = Chain(10);
+  calls[8] = Linear(8, 2, 2.00001);
+  Write("t/step0/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
+  EXPECT_EQ(outcome.status, 0);
+
+  calls[8] = Linear(8, 2, 3);
+  Write("t/step0/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kDiverged);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Functional.linear.8.forward");
+  EXPECT_EQ(outcome.status, 1);
+
+  Write("t/step0/rank0", Chain(2));
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+  EXPECT_FALSE(outcome.ranks[0].doubts.empty());
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(Compare(/*strict=*/true).status, 1);
+}
+
+TEST_F(MsprobeVerdict, AnAdditionalCallIsTold) {
+  Write("g/step0/rank0", Chain(20));
+  auto calls = Chain(20);
+  calls.insert(calls.begin() + 5, Call("Tensor.clone.0.forward", Tensor("2.0"), Tensor("2.0")));
+  Write("t/step0/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "never green: something has no partner";
+  ASSERT_EQ(outcome.ranks[0].outside.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].outside[0].what, "additional call");
+  EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Functional.linear.5.forward");
+}
+
+TEST_F(MsprobeVerdict, AnArgumentOfOneSideAloneIsNamed) {
+  Write("g/step0/rank0", Chain(10));
+  auto calls = Chain(10);
+  calls[7] =
+      Call("Functional.linear.7.forward", Tensor("2.0"), Tensor("2.1"), R"(,{"type":"str","value":"tanh"})");
+  Write("t/step0/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->reason, "argument");
+  ASSERT_EQ(outcome.ranks[0].culprit->arguments.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].culprit->arguments[0].target, "tanh");
+}
+
+TEST_F(MsprobeVerdict, ARankIsTheVictimOfTheOneThatACollectiveBroughtItFrom) {
+  const auto reduce = [](double out) {
+    return Call("Distributed.all_reduce.0.forward", Tensor("2.0"), Tensor(std::to_string(out)));
+  };
+  for (const char* rank : {"rank0", "rank1"}) {
+    auto calls = Chain(10);
+    calls.push_back(reduce(2));
+    Write(std::string("g/") + rank, calls);
+  }
+  auto first = Chain(10), second = Chain(10);
+  first.push_back(reduce(4));
+  second[6] = Linear(6, 2, 3);
+  second.push_back(reduce(4));
+  Write("t/rank0", first);
+  Write("t/rank1", second);
+  const CompareOutcome outcome = Compare();
+  ASSERT_EQ(outcome.ranks.size(), 2u);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Distributed.all_reduce.0.forward");
+  EXPECT_EQ(outcome.ranks[0].victim_of, "rank1");
+  EXPECT_EQ(outcome.ranks[1].victim_of, "");
+  EXPECT_NE(outcome.text.find("CULPRIT  linear, forward   on rank1"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("1 rank (rank0): diverged after a collective brought it from rank1"),
+            std::string::npos)
+      << outcome.text;
+}
+
+TEST_F(MsprobeVerdict, ManyRanksFitOneScreen) {
+  for (int rank = 0; rank < 64; ++rank) {
+    const std::string name = "rank" + std::to_string(rank);
+    Write("g/" + name, Chain(10));
+    auto calls = Chain(10);
+    if (rank == 40) calls[6] = Linear(6, 2, 3);
+    Write("t/" + name, calls);
+  }
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kDiverged);
+  EXPECT_LE(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 24);
+  EXPECT_NE(outcome.text.find("63 ranks"), std::string::npos) << outcome.text;
+}
+
+TEST_F(MsprobeVerdict, TheFirstCallThatMakesNanIsFound) {
+  const std::string mask = R"(,{"type":"float","value":-Infinity})";
+  Write("d", {Linear(0, 2, 2),
+              Call("Tensor.masked_fill.0.forward", Tensor("2.0"), Tensor("2.0", "-Infinity"), mask),
+              Call("Functional.softmax.0.forward", Tensor("2.0", "-Infinity"), Tensor("NaN", "NaN")),
+              Call("Functional.relu.0.forward", Tensor("NaN", "NaN"), Tensor("NaN", "NaN")),
+              Call("Torch.exp.0.forward", Tensor("99.0"), Tensor("Infinity"))});
+  const Result<Listing> found = HuntNan((folder_.path() / "d").string());
+  ASSERT_TRUE(found) << found.error().Message();
+  ASSERT_EQ(found->rows.size(), 2u);
+  EXPECT_EQ(found->rows[0].cells()[1].text, "Functional.softmax.0.forward");
+  EXPECT_EQ(found->rows[0].cells()[2].text, "makes NaN from infinities");
+  EXPECT_EQ(found->rows[1].cells()[1].text, "Torch.exp.0.forward");
+  EXPECT_EQ(found->rows[1].cells()[2].text, "makes infinity from finite inputs");
+}
+
+TEST_F(MsprobeVerdict, NanOfOneSideIsToldAsSuch) {
+  Write("g/rank0", Chain(10));
+  auto calls = Chain(10);
+  calls[7] = Call("Functional.linear.7.forward", Tensor("2.000000"), Tensor("NaN", "NaN"));
+  Write("t/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->why, "it makes NaN from finite inputs, and the golden does not");
+}
+
+}  // namespace
+}  // namespace vernier::msprobe
