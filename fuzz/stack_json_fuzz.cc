@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   FuzzPath("construct.json", data, size_bytes);
   RankOutcome outcome;
-  outcome.first_divergence.emplace().record = kRecord;
+  outcome.culprit.emplace().record = kRecord;
   msprobe::AddContext(FuzzFolder() / "dump.json", outcome);
   return 0;
 }
