@@ -263,7 +263,7 @@ class Aligner {
       const std::uint32_t g = result_.golden_of[t];
       if (g == kNoCall || !target_[t].is_module || target_[t].place == golden_[g].place) continue;
       // What differs of the two paths, between what they begin and end with.
-      const std::vector<std::string> a = Parts(target_[t].place), b = Parts(golden_[g].place);
+      const std::vector<std::string> a = Parts(PathOf(target_[t])), b = Parts(PathOf(golden_[g]));
       std::size_t front = 0, back = 0;
       while (front < a.size() && front < b.size() && a[front] == b[front]) ++front;
       while (back + front < a.size() && back + front < b.size() &&
@@ -282,6 +282,9 @@ class Aligner {
       if (!names.first.empty() && !names.second.empty()) result_.renames.push_back(names);
     }
   }
+
+  // A place without the number of the call.
+  static std::string_view PathOf(const Call& call) { return call.place.substr(0, call.place.rfind('#')); }
 
   static std::vector<std::string> Parts(std::string_view path) {
     std::vector<std::string> parts;

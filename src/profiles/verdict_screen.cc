@@ -56,8 +56,17 @@ std::string FourDigits(const std::string& text) {
 
 class Lines {
  public:
-  void Add(std::string line) { lines_.push_back(Fit(line, kWidth)); }
-  void AddCommand(std::string line) { lines_.push_back(std::move(line)); }  // to be pasted: never cut
+  // `reserved`: lines at the end that are kept for commands.
+  explicit Lines(std::size_t reserved) : reserved_(reserved) {}
+
+  void Add(std::string_view line) { AddDone(Fit(line, kWidth)); }
+  // With colours, and cut where it must be. What does not fit one screen is left to summary.json.
+  void AddDone(std::string line) {
+    if (room() > reserved_) lines_.push_back(std::move(line));
+  }
+  void AddCommand(std::string_view line) {  // to be pasted: never cut
+    if (room() > 0) lines_.push_back(Printable(line));
+  }
   void Blank() {
     if (!lines_.empty() && !lines_.back().empty()) lines_.emplace_back();
   }
@@ -69,6 +78,7 @@ class Lines {
   }
 
  private:
+  std::size_t reserved_;
   std::vector<std::string> lines_;
 };
 
@@ -151,10 +161,10 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
   const Culprit& found = *rank.culprit;
   const std::string where = found.module.empty() ? "" : "   " + ModuleText(found.module);
   const std::string label = Coloured("CULPRIT", RunVerdict::kDiverged, colour);
-  lines.AddCommand(label + "  " +
-                   Fit(fmt::format("{}{}, {}{}", found.call.empty() ? found.record : found.call, where,
-                                   found.pass, rank.rank.empty() ? "" : "   on " + rank.rank),
-                       kWidth - 9));
+  lines.AddDone(label + "  " +
+                Fit(fmt::format("{}{}, {}{}", found.call.empty() ? found.record : found.call, where,
+                                found.pass, rank.rank.empty() ? "" : "   on " + rank.rank),
+                    kWidth - 9));
   lines.Add(fmt::format("  record  {}", found.record));
   if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
     lines.Add("  " + SourceText(line));
@@ -366,10 +376,10 @@ std::string_view Heading(RunVerdict verdict) {
 }
 
 std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double seconds) {
-  Lines lines;
+  Lines lines(outcome.next.size());
   const std::string_view heading = Heading(outcome.verdict);
   if (outcome.ranks.empty()) {
-    lines.AddCommand(Coloured(heading, outcome.verdict, colour) + "  nothing was compared");
+    lines.AddDone(Coloured(heading, outcome.verdict, colour) + "  nothing was compared");
     return lines.Text();
   }
   const RankOutcome& shown = Shown(outcome);
@@ -396,7 +406,7 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
         fmt::format("{} could not be read; see the log above", Plural(outcome.num_skipped_ranks, "rank")));
   for (const std::string& difference : outcome.first_differences)
     lines.Add(fmt::format("first difference over all ranks: {}", difference));
-  for (std::size_t i = 0; i < outcome.next.size() && lines.room() > 0; ++i)
+  for (std::size_t i = 0; i < outcome.next.size(); ++i)
     lines.AddCommand((i == 0 ? "NEXT    " : "        ") + outcome.next[i]);
   return lines.Text();
 }
@@ -411,8 +421,8 @@ std::string VerdictLines(const RankOutcome& rank) {
 }
 
 std::string RankScreen(const RankOutcome& rank) {
-  Lines lines;
-  lines.Add(std::string(Heading(rank.verdict)));
+  Lines lines(0);
+  lines.Add(Heading(rank.verdict));
   lines.Add(MatchingText(rank));
   AddRank(rank, false, lines);
   return lines.Text();

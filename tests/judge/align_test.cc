@@ -102,7 +102,7 @@ TEST(AlignCalls, PairsARenamedModuleByItsOrderAndSaysHowItWouldBeCalled) {
   EXPECT_EQ(found.golden_of, (Partners{0, 1, 2, 3}));
   EXPECT_EQ(found.how[2], PairedBy::kOrder);
   ASSERT_EQ(found.renames.size(), 1u);
-  EXPECT_EQ(found.renames[0].first, "ffn#0");
+  EXPECT_EQ(found.renames[0], (std::pair<std::string, std::string>("ffn", "mlp")));
 }
 
 TEST(AlignCalls, PairsBackwardCallsThroughTheirForwardCalls) {

@@ -174,5 +174,31 @@ TEST_F(MsprobeVerdict, NanOfOneSideIsToldAsSuch) {
   EXPECT_EQ(outcome.ranks[0].culprit->why, "it makes NaN from finite inputs, and the golden does not");
 }
 
+TEST(VerdictScreen, IsNeverLongerThanAScreenAndShowsNoControlCharacters) {
+  CompareOutcome outcome;
+  outcome.verdict = RunVerdict::kDiverged;
+  for (int i = 0; i < 50; ++i) {
+    RankOutcome& rank = outcome.ranks.emplace_back();
+    rank.rank = "rank" + std::to_string(i);
+    rank.verdict = RunVerdict::kDiverged;
+    Culprit& found = rank.culprit.emplace();
+    found.record = "Torch.x\x1b[31m." + std::to_string(i);
+    for (int k = 0; k < 9; ++k) {
+      found.arguments.push_back({"argument", "a", "1", "2", "", 0});
+      found.evidence.push_back({"o", "output", 1.0, "1", "2"});
+      rank.outside.push_back({"weight", "w" + std::to_string(k), "", "", "", 1});
+      rank.doubts.push_back("doubt");
+    }
+    rank.num_outside.emplace_back("weight", 9);
+    rank.errors_along = {{"a", 1.0}, {"b", 2.0}};
+  }
+  outcome.first_differences.assign(30, "x");
+  outcome.next = {"vernier compare a\x1b[2J b", "second", "third"};
+  const std::string text = VerdictScreen(outcome, /*colour=*/false, /*seconds=*/1.5);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_TRUE(text.ends_with("        third\n")) << text;
+}
+
 }  // namespace
 }  // namespace vernier::msprobe
