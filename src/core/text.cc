@@ -134,6 +134,16 @@ std::string Printable(std::string_view text) {
   return Escaped(text, IsControl);
 }
 
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t start = 0;;) {
+    const std::size_t end = text.find(separator, start);
+    parts.push_back(text.substr(start, end - start));
+    if (end == std::string_view::npos) return parts;
+    start = end + 1;
+  }
+}
+
 std::string Plural(std::uint64_t count, std::string_view word) {
   std::string text = std::to_string(count) + ' ';
   text += word;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "vernier/result.h"
 
@@ -23,6 +24,8 @@ void AppendUtf8(std::uint32_t code, std::string& out);
 void AppendEscapedBytes(std::string_view bytes, std::string& out);
 // Behind blanks and characters that take no room or turn the direction of writing.
 std::string_view WithoutInvisibleStart(std::string_view text);
+// What stands between the separators: one part more than there are of them.
+std::vector<std::string_view> Split(std::string_view text, char separator);
 // "1 row", "3 rows".
 std::string Plural(std::uint64_t count, std::string_view word);
 // One word of a command line that can be pasted into a shell.

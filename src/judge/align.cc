@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/text.h"
+
 namespace vernier {
 namespace {
 
@@ -263,17 +265,18 @@ class Aligner {
       const std::uint32_t g = result_.golden_of[t];
       if (g == kNoCall || !target_[t].is_module || target_[t].place == golden_[g].place) continue;
       // What differs of the two paths, between what they begin and end with.
-      const std::vector<std::string> a = Parts(PathOf(target_[t])), b = Parts(PathOf(golden_[g]));
+      const std::vector<std::string_view> a = Split(PathOf(target_[t]), '.'),
+                                          b = Split(PathOf(golden_[g]), '.');
       std::size_t front = 0, back = 0;
       while (front < a.size() && front < b.size() && a[front] == b[front]) ++front;
       while (back + front < a.size() && back + front < b.size() &&
              a[a.size() - 1 - back] == b[b.size() - 1 - back]) {
         ++back;
       }
-      const auto middle = [&](const std::vector<std::string>& parts) {
+      const auto middle = [&](const std::vector<std::string_view>& parts) {
         std::string text;
         for (std::size_t i = front; i + back < parts.size(); ++i)
-          text += (text.empty() ? "" : ".") + parts[i];
+          (text += text.empty() ? "" : ".") += parts[i];
         return text;
       };
       ++found[{middle(a), middle(b)}];
@@ -285,16 +288,6 @@ class Aligner {
 
   // A place without the number of the call.
   static std::string_view PathOf(const Call& call) { return call.place.substr(0, call.place.rfind('#')); }
-
-  static std::vector<std::string> Parts(std::string_view path) {
-    std::vector<std::string> parts;
-    for (std::size_t start = 0; start <= path.size();) {
-      const std::size_t dot = std::min(path.find('.', start), path.size());
-      parts.emplace_back(path.substr(start, dot - start));
-      start = dot + 1;
-    }
-    return parts;
-  }
 
   const AlignInputs& in_;
   const Calls &target_, &golden_;

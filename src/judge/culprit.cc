@@ -132,7 +132,7 @@ class Search {
   void See() {
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const std::span<const Facts> all = FactsOf(call);
-      bool half = false, inputs_same = HasPartner(call), outputs_same = true;
+      bool half = false;
       for (const Facts& facts : all) {
         half = half || facts.Has(Facts::kHalf);
         const bool differs = facts.Has(Facts::kDiffers) || (facts.Has(Facts::kMeasured) && facts.error > 0) ||
@@ -141,13 +141,7 @@ class Search {
         if (HasPartner(call) && facts.Has(Facts::kDiffers)) findings_.beyond_noise = true;
         if (HasPartner(call) && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor))
           other_sizes_ = true;
-        if (facts.role == Role::kOutput) {
-          outputs_same = outputs_same && !differs;
-        } else {
-          inputs_same = inputs_same && !differs;
-        }
       }
-      findings_.num_sources += inputs_same && !outputs_same && !in_.target[call].is_module;
       for (const Judged& value : Kept(call)) {
         if (value.excused) continue;
         if (value.error > (half ? rules_.alarm_half : rules_.alarm)) findings_.beyond_noise = true;

@@ -55,9 +55,8 @@ struct Findings {
   std::optional<Blame> culprit;
   double worst = 0;  // the largest error of an output or a gradient
   std::uint32_t worst_call = kNoCall;
-  bool any_difference = false;    // in any value that was compared
-  bool beyond_noise = false;      // somewhere more than rounding explains
-  std::uint64_t num_sources = 0;  // calls with the same inputs and another output
+  bool any_difference = false;  // in any value that was compared
+  bool beyond_noise = false;    // somewhere more than rounding explains
 };
 
 Findings FindCulprit(const Recordings& recordings, const CulpritRules& rules);

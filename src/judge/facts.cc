@@ -50,10 +50,6 @@ Distance FromTensors(const PairMeasures& m) {
   return {Ratio(gap, std::sqrt(m.sum_sq_golden)), std::isnan(gap) ? HUGE_VAL : gap};
 }
 
-bool HasSpecial(const Value& value) {
-  return (Known(value.max) && !std::isfinite(value.max)) || (Known(value.min) && !std::isfinite(value.min));
-}
-
 // The lowest number of a type, as masks are filled with, is another one in another type.
 bool IsMaskText(std::string_view text) {
   double number = 0;
@@ -93,7 +89,6 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   facts.norm = Known(golden->norm) ? Clamped(golden->norm) : 0;
   if (facts.Has(Facts::kOtherShape)) return facts;
   const bool has_statistics = Known(target.max) && Known(golden->max);
-  set(Facts::kNewSpecial, has_statistics && HasSpecial(target) && !HasSpecial(*golden));
   if (by == Compared::kChecksums) {
     if (target.checksum.empty() || golden->checksum.empty()) return facts;
     const bool same = target.checksum == golden->checksum;

@@ -40,11 +40,10 @@ struct Facts {
     kFloat = 32,
     kMixed = 64,  // of different dtypes
     kOtherShape = 128,
-    kHuge = 256,         // holds mask values
-    kMaskMoved = 512,    // and not at the same elements
-    kMeasured = 1024,    // `error` is known
-    kNewSpecial = 2048,  // NaN or infinity in the target only
-    kChecked = 4096,     // by checksum alone: an error is 0 or unknown
+    kHuge = 256,       // holds mask values
+    kMaskMoved = 512,  // and not at the same elements
+    kMeasured = 1024,  // `error` is known
+    kChecked = 2048,   // by checksum alone: an error is 0 or unknown
   };
 
   float error = 0;  // relative to the golden's size; infinite where special values disagree

@@ -126,12 +126,7 @@ std::string MatchingText(const RankOutcome& rank) {
 
 // "blocks.2.norm1 (LayerNorm)" of "Module.blocks.2.norm1.LayerNorm.forward.0".
 std::string ModuleText(std::string_view module) {
-  std::vector<std::string_view> parts;
-  for (std::size_t start = 0; start <= module.size();) {
-    const std::size_t dot = std::min(module.find('.', start), module.size());
-    parts.push_back(module.substr(start, dot - start));
-    start = dot + 1;
-  }
+  const std::vector<std::string_view> parts = Split(module, '.');
   std::size_t end = parts.size();
   while (end > 0 && parts[end - 1] != "forward" && parts[end - 1] != "backward") --end;
   if (end < 3) return std::string(module);

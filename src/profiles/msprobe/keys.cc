@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/text.h"
 #include "profiles/msprobe/keys_internal.h"
 #include "vernier/match.h"
 
@@ -10,16 +11,6 @@ constexpr std::string_view kDirections[] = {"forward", "backward", "parameters_g
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::vector<std::string_view> Split(std::string_view name) {
-  std::vector<std::string_view> parts;
-  for (std::size_t start = 0;;) {
-    const std::size_t dot = name.find('.', start);
-    parts.push_back(name.substr(start, dot - start));
-    if (dot == std::string_view::npos) return parts;
-    start = dot + 1;
-  }
 }
 
 std::string Join(const std::vector<std::string_view>& parts) {
@@ -43,7 +34,7 @@ std::vector<std::string> RenumberBackward(const Dump& dump) {
   std::vector<std::string> renamed(dump.records().size());
   std::unordered_map<std::string, std::size_t> seen;
   for (std::size_t i = 0; i < dump.records().size(); ++i) {
-    std::vector<std::string_view> parts = Split(dump.records()[i].name);
+    std::vector<std::string_view> parts = Split(dump.records()[i].name, '.');
     const std::size_t at = BackwardNumberAt(parts);
     if (at == std::string_view::npos) continue;
     parts[at] = "";
@@ -82,7 +73,7 @@ void RowKeys::KeyOf(std::uint32_t row, std::string& key) const {
 // Components are compared whole, so that a module called forward_net keeps its name. In an API the number
 // stands before the direction, in a module behind it.
 std::string FuzzyName(std::string_view name) {
-  std::vector<std::string_view> parts = Split(name);
+  std::vector<std::string_view> parts = Split(name, '.');
   const auto direction = std::find_if(parts.begin(), parts.end(), [](std::string_view part) {
     return part == kDirections[0] || part == kDirections[1];
   });

@@ -77,7 +77,8 @@ Result<Listing> HuntNan(const std::string& path) {
     const std::string rank = fs::path(file).lexically_relative(path).parent_path().string();
     for (std::uint32_t record = 0; record < dump.records().size(); ++record) {
       const Call& call = trace.calls()[record];
-      if (call.is_module && has_operators && call.pass != Pass::kGradient) continue;
+      // What a parameter got was made by a call before.
+      if (call.pass == Pass::kGradient || (call.is_module && has_operators)) continue;
       const Special special = SpecialOf(dump, call, record);
       if (special.made == Special::kNothing) continue;
       std::string input, output;

@@ -56,7 +56,6 @@ class RankVerdict {
   const TableBuilder& builder_;
   const int rank_;  // its number; -1: none
   const Dump &npu_, &bench_;
-  const Settings& settings_;
   const Rules& rules_;
   struct Traces {
     Traces(const Dump& npu, const Dump& bench, const Settings& settings, const Rules& rules, int num_threads);

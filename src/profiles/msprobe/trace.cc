@@ -8,6 +8,7 @@
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
+#include "core/text.h"
 #include "profiles/msprobe/estimates.h"
 #include "vernier/match.h"
 
@@ -18,16 +19,6 @@ constexpr std::uint32_t kLookAhead = 4;  // construct.json has the order of dump
 constexpr std::string_view kModules[] = {"Module", "Cell"};
 constexpr std::string_view kPasses[] = {"forward", "backward", "parameters_grad"};  // in the order of Pass
 constexpr std::string_view kCollectives[] = {"Distributed", "MintDist"};
-
-std::vector<std::string_view> Split(std::string_view name) {
-  std::vector<std::string_view> parts;
-  for (std::size_t start = 0;;) {
-    const std::size_t dot = name.find('.', start);
-    parts.push_back(name.substr(start, dot - start));
-    if (dot == std::string_view::npos) return parts;
-    start = dot + 1;
-  }
-}
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -48,7 +39,7 @@ struct NameParts {
 
 NameParts PartsOf(std::string_view name) {
   NameParts parts;
-  std::vector<std::string_view> all = Split(name);
+  std::vector<std::string_view> all = Split(name, '.');
   parts.type = all[0];
   parts.is_module = Contains(kModules, all[0]);
   std::size_t at = all.size();

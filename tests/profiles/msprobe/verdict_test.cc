@@ -154,7 +154,8 @@ TEST_F(MsprobeVerdict, TheFirstCallThatMakesNanIsFound) {
               Call("Tensor.masked_fill.0.forward", Tensor("2.0"), Tensor("2.0", "-Infinity"), mask),
               Call("Functional.softmax.0.forward", Tensor("2.0", "-Infinity"), Tensor("NaN", "NaN")),
               Call("Functional.relu.0.forward", Tensor("NaN", "NaN"), Tensor("NaN", "NaN")),
-              Call("Torch.exp.0.forward", Tensor("99.0"), Tensor("Infinity"))});
+              Call("Torch.exp.0.forward", Tensor("99.0"), Tensor("Infinity")),
+              R"("Module.a.Linear.parameters_grad.0":{"weight":[)" + Tensor("NaN", "NaN") + "]}"});
   const Result<Listing> found = HuntNan((folder_.path() / "d").string());
   ASSERT_TRUE(found) << found.error().Message();
   ASSERT_EQ(found->rows.size(), 2u);
