@@ -58,4 +58,20 @@ bool IsFolderName(const std::string& output, const std::string& format) {
   return format.empty() && fs::path(output).extension().empty();
 }
 
+Result<ReportPlaces> ReportPlacesOf(const CompareRequest& request) {
+  ReportPlaces places;
+  for (const std::string& output : request.outputs) {
+    std::string path = output;
+    if (IsFolderName(output, request.format)) {
+      VN_ASSIGN_OR_RETURN(ResultStamp stamp, ResultStamp::Reserve(output));
+      const std::string ending = request.format.empty() ? "csv" : request.format;
+      path = fs::path(output) / ("compare_result_" + stamp.text() + "." + ending);
+      places.folders.push_back({output, std::move(stamp)});
+    }
+    VN_ASSIGN_OR_RETURN(OutputFile file, OutputFileOf(path, request.format));
+    places.files.push_back(std::move(file));
+  }
+  return places;
+}
+
 }  // namespace vernier

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/atomic_file.h"
-#include "vernier/result.h"
+#include "report/result_reports.h"
+#include "vernier/compare.h"
 
 namespace vernier {
 
@@ -27,5 +29,18 @@ class ResultStamp {
 // A folder that is there, a name that ends in '/', or one without an ending where no format is given.
 bool IsFolderName(const std::string& output, const std::string& format);
 bool IsStandardOutput(const std::string& output);
+
+struct StampedFolder {
+  std::filesystem::path folder;
+  ResultStamp stamp;
+};
+
+// The report of one comparison goes into the files that were asked for, and in every folder that was into one
+// that its stamp names.
+struct ReportPlaces {
+  std::vector<OutputFile> files;
+  std::vector<StampedFolder> folders;  // held until all is written
+};
+Result<ReportPlaces> ReportPlacesOf(const CompareRequest& request);
 
 }  // namespace vernier

@@ -218,7 +218,7 @@ def graph(path, nodes):
     write(path, text.encode())
 
 
-for case in ("torchair_screen", "torchair_swapped"):
+for case in ("torchair_folder", "torchair_screen", "torchair_swapped"):
     token = f"{case}/ge/worldsize1_global_rank0/20251017071200/0/model/1/0"
     node = f"{case}/fx/worldsize1_global_rank0/graph_1/0"
     graph(

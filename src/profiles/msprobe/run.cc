@@ -314,14 +314,13 @@ Outcome<CompareOutcome> Compare(Settings settings) {
   VN_RETURN_IF_ERROR(Run(settings, std::move(rules), std::move(mappings), outcome).Go());
   outcome.verdict = VerdictOf(outcome);
   outcome.status = StatusOf(outcome, settings.strict);
-  VN_RETURN_IF_ERROR(
-      FindNext(settings.write_summary ? settings.output_path : fs::path(), settings.timestamp, outcome));
+  VN_RETURN_IF_ERROR(FindNext(settings.output_path, settings.timestamp, outcome));
   if (!settings.hooks.screen.quiet) {
     const CompareHooks::Screen& screen = settings.hooks.screen;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     outcome.text += VerdictScreen(outcome, screen.colour, screen.width > 0 ? seconds.count() : -1);
   }
-  if (settings.write_summary && has_folder && !outcome.ranks.empty()) {
+  if (has_folder && !outcome.ranks.empty()) {
     VN_RETURN_IF_ERROR(
         WriteSummary(settings.output_path, settings.timestamp, ProfileOf(settings.generation).name, outcome));
   }

@@ -40,7 +40,6 @@ struct Settings {
   // As strict as msprobe: a dump.json that ends in the middle, a whole dump and a file against a folder are
   // errors.
   bool as_msprobe = false;
-  bool write_summary = true;  // our own summary.json beside the results
 
   int num_threads = 0;
   CompareHooks hooks;

@@ -34,30 +34,11 @@ void WarnOfUnknownNames(const MatchOptions& match, const Dump& target, const Dum
   if (!warning.empty()) hooks.on_log(LogLevel::kWarning, warning);
 }
 
-std::string DefaultName(const CompareRequest& request, const ResultStamp& stamp) {
-  return "compare_result_" + stamp.text() + "." + (request.format.empty() ? "csv" : request.format);
-}
-
-struct StampedFolder {
-  std::filesystem::path folder;
-  ResultStamp stamp;
-};
-
-// `stamps`: of the folders that get a report; held until these are written.
-Result<ResultReports> CreateReports(const CompareRequest& request, bool quiet,
-                                    std::vector<StampedFolder>& stamps) {
+Result<ResultReports> CreateReports(const CompareRequest& request, std::vector<OutputFile> files,
+                                    bool quiet) {
   ResultReports::Options options;
   for (const Column& column : Columns()) options.columns.push_back({std::string(column.key), column.good});
-  for (const std::string& output : request.outputs) {
-    std::string path = output;
-    if (IsFolderName(output, request.format)) {
-      VN_ASSIGN_OR_RETURN(ResultStamp stamp, ResultStamp::Reserve(output));
-      path = (std::filesystem::path(output) / DefaultName(request, stamp)).string();
-      stamps.push_back({output, std::move(stamp)});
-    }
-    VN_ASSIGN_OR_RETURN(OutputFile file, OutputFileOf(path, request.format));
-    options.files.push_back(std::move(file));
-  }
+  options.files = std::move(files);
   options.select = {request.only, request.sort, quiet ? 0 : request.top.value_or(kShownRows)};
   options.num_threads = request.num_threads;
   return ResultReports::Create(std::move(options));
@@ -74,8 +55,9 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   const ReadOptions read{request.num_threads};
   VN_ASSIGN_OR_RETURN(const Dump target, Dump::Open(request.target, read));
   VN_ASSIGN_OR_RETURN(const Dump golden, Dump::Open(request.golden, read));
-  std::vector<StampedFolder> stamps;
-  VN_ASSIGN_OR_RETURN(ResultReports reports, CreateReports(request, hooks.screen.quiet, stamps));
+  VN_ASSIGN_OR_RETURN(ReportPlaces places, ReportPlacesOf(request));
+  VN_ASSIGN_OR_RETURN(ResultReports reports,
+                      CreateReports(request, std::move(places.files), hooks.screen.quiet));
   VN_ASSIGN_OR_RETURN(const MatchOptions match, MatchOptionsOf(request));
   WarnOfUnknownNames(match, target, golden, hooks);
   VN_ASSIGN_OR_RETURN(const Pairing pairing, PairDumps(target, golden, match));
@@ -107,8 +89,8 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   outcome.ranks.push_back(std::move(content.outcome));
   outcome.verdict = VerdictOf(outcome);
   outcome.status = StatusOf(outcome, request.strict);
-  for (const StampedFolder& stamped : stamps)
-    VN_RETURN_IF_ERROR(WriteSummary(stamped.folder, stamped.stamp.text(), "", outcome));
+  for (const auto& [folder, stamp] : places.folders)
+    VN_RETURN_IF_ERROR(WriteSummary(folder, stamp.text(), "", outcome));
   return outcome;
 }
 

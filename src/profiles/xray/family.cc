@@ -57,13 +57,10 @@ class ScreenRows {
   std::vector<ScreenRow> first_, to_look_at_;
 };
 
-Result<ResultReports> CreateReports(const CompareRequest& request) {
+Result<ResultReports> CreateReports(const CompareRequest& request, std::vector<OutputFile> files) {
   ResultReports::Options options;
   for (const Column& column : Columns()) options.columns.push_back({std::string(column.key), column.good});
-  for (const std::string& output : request.outputs) {
-    VN_ASSIGN_OR_RETURN(OutputFile file, OutputFileOf(output, request.format));
-    options.files.push_back(std::move(file));
-  }
+  options.files = std::move(files);
   options.select = {request.only, request.sort, 0};
   options.num_threads = request.num_threads;
   return ResultReports::Create(std::move(options));
@@ -173,7 +170,8 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   VN_ASSIGN_OR_RETURN(const Recording golden, Recording::Open(request.golden, request.num_threads));
   VN_ASSIGN_OR_RETURN(const KeyPairing pairing, MatchKeys(target, golden, request.match));
   if (pairing.pairs.empty()) return NothingMatched(request, target, golden, pairing);
-  VN_ASSIGN_OR_RETURN(ResultReports reports, CreateReports(request));
+  VN_ASSIGN_OR_RETURN(ReportPlaces places, ReportPlacesOf(request));
+  VN_ASSIGN_OR_RETURN(ResultReports reports, CreateReports(request, std::move(places.files)));
   ScreenRows screen(hooks.screen.quiet ? 0 : request.top.value_or(kShownRows));
   VN_ASSIGN_OR_RETURN(const Counts counts, CompareKeys({target, golden, pairing, request, hooks, limits},
                                                        reports, [&](const Row& row) { screen.Add(row); }));
@@ -189,6 +187,8 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   for (const std::filesystem::path& path : reports.paths()) {
     if (!IsStandardOutput(path.string())) outcome.written.push_back(path.string());
   }
+  for (const auto& [folder, stamp] : places.folders)
+    VN_RETURN_IF_ERROR(WriteSummary(folder, stamp.text(), "", outcome));
   return outcome;
 }
 

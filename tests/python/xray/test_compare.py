@@ -1,5 +1,6 @@
 """vernier compare TARGET.h5 GOLDEN.h5 RESULT.csv, against NumPy."""
 
+import json
 import math
 
 import h5py
@@ -263,3 +264,16 @@ def test_of_many_rows_those_to_look_at_are_shown(compare):
     assert out.count("| a.B.") == 1
     assert "DIVERGED  a.B.77.forward_input.0" in out
     assert "1 of 150 rows" in out
+
+
+def test_a_folder_gets_the_report_and_the_verdict_for_programs(tmp_path):
+    key = "fc.Linear.0.forward_output.0"
+    golden = np.ones(8, np.float32)
+    paths = [write(tmp_path / name, {1: {key: value}}) for name, value in (("t.h5", golden * 2), ("g.h5", golden))]
+    run("compare", *paths, f"{tmp_path}/result/", check=1)
+    report, summary = sorted((tmp_path / "result").iterdir())
+    assert [row["Status"] for row in rows_of(report)] == ["Fail"]
+    found = json.loads(summary.read_text())
+    assert summary.name == f"{report.stem}_summary.json"
+    assert (found["verdict"], found["status"]) == ("diverged", 1)
+    assert found["ranks"][0]["culprit"]["record"] == key
