@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/text.h"
@@ -22,6 +23,8 @@ class Aligner {
     result_.golden_of.assign(target_.size(), kNoCall);
     result_.how.assign(target_.size(), PairedBy::kNothing);
     result_.target_of.assign(golden_.size(), kNoCall);
+    result_.is_target_fused.assign(target_.size(), false);
+    result_.is_golden_fused.assign(golden_.size(), false);
   }
 
   Alignment Run() {
@@ -34,6 +37,8 @@ class Aligner {
       Structure(Pass::kBackward);
       Structure(Pass::kGradient);
       if (once) FindRenames();
+      MarkBackwardOfFused(target_, result_.is_target_fused);
+      MarkBackwardOfFused(golden_, result_.is_golden_fused);
     }
     for (const PairedBy how : result_.how) ++result_.num_by[static_cast<std::size_t>(how)];
     return std::move(result_);
@@ -256,6 +261,20 @@ class Aligner {
     if (target_[left[0]].pass != Pass::kForward) return;
     if (target_[left.back()].place != golden_[right.back()].place) return;
     Pair(left.back(), right.back(), PairedBy::kFused);
+    for (const std::uint32_t call : left) result_.is_target_fused[call] = true;
+    for (const std::uint32_t call : right) result_.is_golden_fused[call] = true;
+    result_.fused.push_back({std::move(left), std::move(right)});
+  }
+
+  static void MarkBackwardOfFused(const Calls& calls, std::vector<bool>& is_fused) {
+    std::unordered_set<std::string_view> twins;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (is_fused[i] && !calls[i].twin.empty()) twins.insert(calls[i].twin);
+    }
+    if (twins.empty()) return;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].pass == Pass::kBackward && twins.contains(calls[i].twin)) is_fused[i] = true;
+    }
   }
 
   // Module calls that were paired although their places differ.

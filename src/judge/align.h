@@ -22,13 +22,28 @@ enum class PairedBy : std::uint8_t {
 };
 std::string_view Name(PairedBy how);  // "name", …
 
+// Calls of which one side makes one and the other several, in their order; the last of both are paired.
+struct FusedRun {
+  std::vector<std::uint32_t> target, golden;
+};
+
 struct Alignment {
   std::vector<std::uint32_t> golden_of;  // for each target call; kNoCall
   std::vector<PairedBy> how;             // for each target call
   std::vector<std::uint32_t> target_of;  // for each golden call; kNoCall
-  std::uint64_t num_by[5] = {};          // target calls, by PairedBy
+  std::vector<FusedRun> fused;
+  std::vector<bool> is_target_fused, is_golden_fused;  // in one of `fused`, or the backward of such
+  std::uint64_t num_by[5] = {};                        // target calls, by PairedBy
   // Module paths that would have to be renamed for places to agree: {target, golden}.
   std::vector<std::pair<std::string, std::string>> renames;
+
+  // Neither paired nor a part of what one call of the other side does.
+  bool IsTargetAlone(std::uint32_t call) const {
+    return golden_of[call] == kNoCall && !is_target_fused[call];
+  }
+  bool IsGoldenAlone(std::uint32_t call) const {
+    return target_of[call] == kNoCall && !is_golden_fused[call];
+  }
 };
 
 struct AlignInputs {

@@ -181,7 +181,7 @@ class Search {
       const Call& before = in_.golden[g];
       if ((before.is_module && has_operators_) || before.pass == Pass::kGradient) continue;
       if (before.pass != in_.target[call].pass) break;
-      if (in_.alignment.target_of[g] == kNoCall) {
+      if (in_.alignment.IsGoldenAlone(g)) {
         found = g;
       } else if (found != kNoCall || ++since >= rules_.orphan_reach) {
         break;
@@ -295,7 +295,7 @@ class Search {
         return Blame(index, Reason::kOutput, given, result, tolerance);
     }
     if (is_module || is_gradient) return;
-    if (!HasPartner(index)) {
+    if (in_.alignment.IsTargetAlone(index)) {
       orphan_ = index, since_ = 0;
     } else if (orphan_ != kNoCall && ++since_ >= rules_.orphan_reach) {
       orphan_ = kNoCall;

@@ -118,11 +118,22 @@ TEST(AlignCalls, PairsBackwardCallsThroughTheirForwardCalls) {
 }
 
 TEST(AlignCalls, HoldsOneFusedCallAgainstTheLastOfThoseItReplaces) {
-  const Side golden{"linear@a", "matmul@a", "mul@a", "softmax@a", "dot@a", "linear@b"};
-  const Side target{"linear@a", "attention@a", "linear@b"};
+  const Side golden{"linear@a", "matmul@a", "mul@a", "softmax@a", "dot@a", "linear@b", "<dot@a", "<mul@a"};
+  const Side target{"linear@a", "attention@a", "linear@b", "<attention@a"};
   const Alignment found = Align(target, golden);
-  EXPECT_EQ(found.golden_of, (Partners{0, 4, 5}));
+  EXPECT_EQ(found.golden_of, (Partners{0, 4, 5, 6}));
   EXPECT_EQ(found.how[1], PairedBy::kFused);
+  ASSERT_EQ(found.fused.size(), 1u);
+  EXPECT_EQ(found.fused[0].target, Partners{1});
+  EXPECT_EQ(found.fused[0].golden, (Partners{1, 2, 3, 4}));
+  for (std::uint32_t i = 0; i < golden.calls().size(); ++i) EXPECT_FALSE(found.IsGoldenAlone(i)) << i;
+}
+
+TEST(AlignCalls, AMissingCallIsNotFused) {
+  const Side golden{"linear@a", "mul@a", "linear@b"}, target{"linear@a", "linear@b"};
+  const Alignment found = Align(target, golden);
+  EXPECT_TRUE(found.fused.empty());
+  EXPECT_TRUE(found.IsGoldenAlone(1));
 }
 
 TEST(AlignCalls, KeepsWhatIsGiven) {

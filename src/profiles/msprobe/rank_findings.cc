@@ -38,9 +38,10 @@ void RankVerdict::DescribePairing(RankOutcome& outcome) const {
   for (const PairedBy how : {PairedBy::kName, PairedBy::kPlace, PairedBy::kOrder, PairedBy::kFused}) {
     if (by[how] > 0) outcome.num_calls_paired_by.emplace_back(vernier::Name(how), by[how]);
   }
-  outcome.num_alone = static_cast<std::uint64_t>(
-      std::count(alignment_.golden_of.begin(), alignment_.golden_of.end(), kNoCall) +
-      std::count(alignment_.target_of.begin(), alignment_.target_of.end(), kNoCall));
+  for (std::uint32_t i = 0; i < alignment_.golden_of.size(); ++i)
+    outcome.num_alone += alignment_.IsTargetAlone(i);
+  for (std::uint32_t i = 0; i < alignment_.target_of.size(); ++i)
+    outcome.num_alone += alignment_.IsGoldenAlone(i);
   outcome.renames = alignment_.renames;
   for (std::uint32_t call = 0; call < target_.calls().size() && outcome.pairs.size() < kMaxPairs; ++call) {
     if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kName) continue;
@@ -74,10 +75,12 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     kMissing,
     kAdditional,
     kReordered,
+    kFused,
     kNumWhats
   };
-  static constexpr std::string_view kWhats[] = {
-      "setting", "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"};
+  static constexpr std::string_view kWhats[] = {"setting",         "argument",       "weight",
+                                                "dtype",           "shape",          "missing call",
+                                                "additional call", "reordered call", "fused call"};
   std::uint64_t counts[kNumWhats] = {};
   std::vector<Outside> first[kNumWhats];
   const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
@@ -97,7 +100,8 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     const Call& what = target_.calls()[call];
     const std::uint32_t partner = alignment_.golden_of[call];
     if (partner == kNoCall) {
-      if (!what.is_module) add(kAdditional, std::string(what.name), "", "", 0, BehindTarget(call));
+      if (!what.is_module && alignment_.IsTargetAlone(call))
+        add(kAdditional, std::string(what.name), "", "", 0, BehindTarget(call));
       continue;
     }
     if (!what.is_module && what.pass == Pass::kForward && alignment_.how[call] != PairedBy::kName) {
@@ -128,8 +132,15 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     }
   }
   for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
-    if (alignment_.target_of[call] == kNoCall && !golden_.calls()[call].is_module)
+    if (alignment_.IsGoldenAlone(call) && !golden_.calls()[call].is_module)
       add(kMissing, std::string(golden_.calls()[call].name), "", "", 0, BehindGolden(call));
+  }
+  for (const FusedRun& run : alignment_.fused) {
+    const bool in_target = run.target.size() == 1;
+    const Call& one = in_target ? target_.calls()[run.target[0]] : golden_.calls()[run.golden[0]];
+    add(kFused, std::string(one.name), "", "", 0,
+        in_target ? fmt::format("for {} calls of the golden", run.golden.size())
+                  : fmt::format("for {} calls of the target", run.target.size()));
   }
   for (std::size_t i = 0; i < kNumWhats; ++i) {
     if (counts[i] == 0) continue;
@@ -306,11 +317,17 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   if (outcome.num_alone > 0 && !unsure)
     outcome.doubts.push_back(
         fmt::format("{} ({:.1f} %) have no partner", Plural(outcome.num_alone, "call"), 100 * alone));
-  outcome.verdict = findings.culprit                                   ? RunVerdict::kDiverged
-                    : unsure                                           ? RunVerdict::kUnknown
-                    : findings.worst > rules_.Threshold("lost")        ? RunVerdict::kDiverged
-                    : findings.any_difference || outcome.num_alone > 0 ? RunVerdict::kNoise
-                                                                       : RunVerdict::kIdentical;
+  if (!alignment_.fused.empty()) {
+    outcome.doubts.push_back(
+        fmt::format("{} on one side and several on the other: only what goes in and comes out was compared",
+                    Plural(alignment_.fused.size(), "call")));
+  }
+  const bool all_compared = outcome.num_alone == 0 && alignment_.fused.empty();
+  outcome.verdict = findings.culprit                            ? RunVerdict::kDiverged
+                    : unsure                                    ? RunVerdict::kUnknown
+                    : findings.worst > rules_.Threshold("lost") ? RunVerdict::kDiverged
+                    : findings.any_difference || !all_compared  ? RunVerdict::kNoise
+                                                                : RunVerdict::kIdentical;
   if (!findings.culprit) return;
   outcome.culprit = CulpritOf(*findings.culprit);
   const std::uint32_t call = findings.culprit->call;

@@ -15,6 +15,89 @@ constexpr std::size_t kExchangeReach = 16;  // odd calls of one kind that may ha
 
 bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).kind == Value::Kind::kPlain; }
 
+bool HasSameNumbers(const Value& a, const Value& b) {
+  return a.max == b.max && a.min == b.min && a.mean == b.mean && a.norm == b.norm && a.checksum == b.checksum;
+}
+
+struct SeenValue {
+  std::uint32_t row = 0;
+  Value value;
+};
+
+// The tensors that calls take from outside, each once; an earlier call's result is known by its statistics.
+std::vector<SeenValue> OuterInputs(const Dump& dump, const std::vector<std::uint32_t>& calls,
+                                   TextArena& arena) {
+  std::vector<SeenValue> outer, made;
+  const auto is_known = [](const std::vector<SeenValue>& some, const Value& value) {
+    return std::any_of(some.begin(), some.end(),
+                       [&](const SeenValue& seen) { return HasSameNumbers(seen.value, value); });
+  };
+  for (const std::uint32_t call : calls) {
+    const Record& record = dump.records()[call];
+    std::vector<SeenValue> results;
+    for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+      if (dump.rows()[row].bad) continue;
+      const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
+      if (value.kind != Value::Kind::kTensor || value.num_elements < 2) continue;
+      if (value.norm == Value::kUnknown && value.checksum.empty()) continue;
+      if (static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput) {
+        results.push_back({row, value});
+      } else if (!is_known(made, value) && !is_known(outer, value)) {
+        outer.push_back({row, value});
+      }
+    }
+    made.insert(made.end(), results.begin(), results.end());
+  }
+  return outer;
+}
+
+// How unlike two tensors are, by their statistics; infinite: not the same tensor, whatever went wrong.
+double Unlikeness(const Value& a, const Value& b) {
+  constexpr double kMost = 0.5;
+  if (a.num_elements != b.num_elements || a.is_float != b.is_float) return HUGE_VAL;
+  if (a.norm == Value::kUnknown || b.norm == Value::kUnknown) return a.checksum == b.checksum ? 0 : HUGE_VAL;
+  double sum = 0;
+  for (const auto& [x, y] : {std::pair(a.max, b.max), std::pair(a.min, b.min), std::pair(a.norm, b.norm)}) {
+    const double apart = x == y ? 0 : std::fabs(x - y) / std::fmax(std::fabs(x), std::fabs(y));
+    if (!(apart <= kMost)) return HUGE_VAL;
+    sum += apart;
+  }
+  return sum;
+}
+
+struct InputPair {
+  const SeenValue* target;
+  const SeenValue* golden;
+  double unlikeness;
+};
+
+// The most alike first. Where the sides have not equally many of a size, only those that are surely the same.
+std::vector<InputPair> PairInputs(const std::vector<SeenValue>& ours, const std::vector<SeenValue>& theirs) {
+  constexpr double kSurely = 1e-3;
+  const auto num_of_size = [](const std::vector<SeenValue>& some, double size) {
+    return std::count_if(some.begin(), some.end(),
+                         [&](const SeenValue& seen) { return seen.value.num_elements == size; });
+  };
+  std::vector<InputPair> all, pairs;
+  for (const SeenValue& target : ours) {
+    const double size = target.value.num_elements;
+    const double most = num_of_size(ours, size) == num_of_size(theirs, size) ? HUGE_VAL : kSurely;
+    for (const SeenValue& golden : theirs) {
+      const double unlikeness = Unlikeness(target.value, golden.value);
+      if (unlikeness < most) all.push_back({&target, &golden, unlikeness});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const InputPair& a, const InputPair& b) { return a.unlikeness < b.unlikeness; });
+  for (const InputPair& pair : all) {
+    const auto is_taken = [&](const InputPair& taken) {
+      return taken.target == pair.target || taken.golden == pair.golden;
+    };
+    if (std::none_of(pairs.begin(), pairs.end(), is_taken)) pairs.push_back(pair);
+  }
+  return pairs;
+}
+
 }  // namespace
 
 RankVerdict::Traces::Traces(const Dump& npu, const Dump& bench, const Settings& settings, const Rules& rules,
@@ -66,6 +149,7 @@ void RankVerdict::Align(const RowMatchOptions& match) {
 
 void RankVerdict::PairRows() {
   for (std::uint32_t call = 0; call < alignment_.golden_of.size(); ++call) PairRowsOf(call);
+  for (const FusedRun& run : alignment_.fused) PairFusedInputs(run);
 }
 
 // The usual case: both sides have the same rows in the same order.
@@ -119,6 +203,22 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
   }
 }
 
+void RankVerdict::PairFusedInputs(const FusedRun& run) {
+  TextArena arena;
+  const std::vector<SeenValue> ours = OuterInputs(npu_, run.target, arena),
+                               theirs = OuterInputs(bench_, run.golden, arena);
+  for (const auto& [target, golden, unlikeness] : PairInputs(ours, theirs)) {
+    Value as_ours = golden->value;
+    as_ours.shape = target->value.shape;
+    const bool by_checksum = as_ours.norm == Value::kUnknown;
+    wanted_[target->row] = golden->row;
+    facts_[target->row] =
+        FactsOf(RoleOf(static_cast<PortState>(npu_.rows()[target->row].state)), target->value, &as_ours,
+                nullptr, nullptr, by_checksum ? Compared::kChecksums : Compared::kStatistics);
+    seen_[target->row] = true;
+  }
+}
+
 std::size_t RankVerdict::NumSameInputs(std::uint32_t call, std::uint32_t golden) const {
   const Record &a = npu_.records()[call], &b = bench_.records()[golden];
   if (a.num_rows != b.num_rows) return 0;
@@ -129,8 +229,7 @@ std::size_t RankVerdict::NumSameInputs(std::uint32_t call, std::uint32_t golden)
     if (ours.state != theirs.state || static_cast<PortState>(ours.state) == PortState::kOutput) continue;
     const Value x = ValueOf(npu_.Read(ours, arena), arena), y = ValueOf(bench_.Read(theirs, arena), arena);
     if (x.kind != Value::Kind::kTensor || y.kind != Value::Kind::kTensor || x.num_elements < 2) continue;
-    num_same += x.dtype == y.dtype && x.shape == y.shape && x.max == y.max && x.min == y.min &&
-                x.mean == y.mean && x.norm == y.norm && x.checksum == y.checksum;
+    num_same += x.dtype == y.dtype && x.shape == y.shape && HasSameNumbers(x, y);
   }
   return num_same;
 }

@@ -39,6 +39,9 @@ class RankVerdict {
   std::size_t NumSameInputs(std::uint32_t call, std::uint32_t golden) const;
   void Repair(std::uint32_t call, std::uint32_t golden);
   void PairRowsOf(std::uint32_t call);
+  // What goes into several calls from outside, with what goes into the one in their place. Told by their
+  // statistics, whatever their layout: one side may have them transposed.
+  void PairFusedInputs(const FusedRun& run);
   bool PairRowsInOrder(std::uint32_t call, std::uint32_t partner);
   void MarkOneSided();
   Recordings All() const { return {target_.calls(), golden_.calls(), alignment_, facts_, first_}; }

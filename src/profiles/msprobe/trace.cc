@@ -241,17 +241,20 @@ Value ValueOf(const Leaf& leaf, TextArena& arena) {
   return value;
 }
 
-Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena) {
+Role RoleOf(PortState state) {
   static constexpr Role kRoles[] = {Role::kInput, Role::kParameter, Role::kOutput, Role::kGradient};
+  return kRoles[static_cast<std::size_t>(state)];
+}
+
+Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena) {
   static constexpr Compared kCompared[] = {Compared::kTensors, Compared::kStatistics, Compared::kChecksums};
   const Value target = ValueOf(row.npu, arena);
   const Value golden = row.matched ? ValueOf(row.bench, arena) : Value();
   std::optional<SketchEstimate> estimate = row.estimate;
   if (!estimate && mode == Mode::kStatistics && row.matched)
     estimate = EstimateFrom(row.npu, row.bench).difference;
-  return vernier::FactsOf(kRoles[static_cast<std::size_t>(row.state)], target,
-                          row.matched ? &golden : nullptr, row.measures, estimate ? &*estimate : nullptr,
-                          kCompared[static_cast<std::size_t>(mode)]);
+  return vernier::FactsOf(RoleOf(row.state), target, row.matched ? &golden : nullptr, row.measures,
+                          estimate ? &*estimate : nullptr, kCompared[static_cast<std::size_t>(mode)]);
 }
 
 }  // namespace vernier::msprobe

@@ -46,6 +46,7 @@ class Trace {
   std::unordered_map<std::string, Call> traits_;
 };
 
+Role RoleOf(PortState state);
 Value ValueOf(const Leaf& leaf, TextArena& arena);
 Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena);
 

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -93,6 +94,75 @@ TEST_F(MsprobeVerdict, AnAdditionalCallIsTold) {
   ASSERT_EQ(outcome.ranks[0].outside.size(), 1u);
   EXPECT_EQ(outcome.ranks[0].outside[0].what, "additional call");
   EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Functional.linear.5.forward");
+}
+
+// One call in place of three, which read `weight` beside what the call before made.
+class MsprobeFused : public MsprobeVerdict {
+ protected:
+  static std::string Weight(double norm) {
+    return fmt::format(
+        R"({{"type":"torch.Tensor","dtype":"torch.float32","shape":[8,8],"Max":1.5,"Min":-1.5,"Mean":0.01,)"
+        R"("Norm":{},"requires_grad":true}})",
+        norm);
+  }
+  static std::vector<std::string> Around(const std::vector<std::string>& middle) {
+    std::vector<std::string> calls = Chain(10);
+    calls.insert(calls.end(), middle.begin(), middle.end());
+    calls.push_back(Linear(10, 5, 2));
+    return calls;
+  }
+  static std::vector<std::string> Parts(double weight, const std::string& result = "5.0") {
+    return Around({Call("Tensor.__mul__.0.forward", Tensor("2.0"), Tensor("3.0"), "," + Weight(weight)),
+                   Call("Functional.softmax.0.forward", Tensor("3.0"), Tensor("4.0")),
+                   Call("Torch.matmul.0.forward", Tensor("4.0"), Tensor(result))});
+  }
+  static std::vector<std::string> Fused(double weight, const std::string& result = "5.0") {
+    return Around({Call("Functional.fused_scale_softmax.0.forward", Tensor("2.0"), Tensor(result),
+                        "," + Weight(weight))});
+  }
+};
+
+TEST_F(MsprobeFused, IsNoCauseWhereItsInputsAndOutputsAgree) {
+  Write("g/step0/rank0", Parts(6));
+  Write("t/step0/rank0", Fused(6));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "its parts were not compared";
+  EXPECT_EQ(outcome.ranks[0].num_alone, 0u);
+  ASSERT_EQ(outcome.ranks[0].outside.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].outside[0].where, "for 3 calls of the golden");
+}
+
+TEST_F(MsprobeFused, IsNamedWhereOnlyItsOutputDiffers) {
+  Write("g/step0/rank0", Parts(6));
+  Write("t/step0/rank0", Fused(6, "7.0"));
+  CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Functional.fused_scale_softmax.0.forward");
+  EXPECT_EQ(outcome.ranks[0].culprit->reason, "output");
+  EXPECT_EQ(outcome.ranks[0].culprit->evidence.size(), 3u) << "two inputs and the output";
+
+  Write("g/step0/rank0", Fused(6));
+  Write("t/step0/rank0", Parts(6, "7.0"));
+  outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Torch.matmul.0.forward");
+  EXPECT_EQ(outcome.ranks[0].culprit->reason, "output");
+}
+
+TEST_F(MsprobeFused, AWrongInputIsSeenOnEitherSideOfTheFusion) {
+  Write("g/step0/rank0", Parts(6));
+  Write("t/step0/rank0", Fused(6.6, "5.4"));
+  CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Functional.fused_scale_softmax.0.forward");
+  EXPECT_EQ(outcome.ranks[0].culprit->reason, "input");
+
+  Write("g/step0/rank0", Fused(6));
+  Write("t/step0/rank0", Parts(6.6, "5.4"));
+  outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Tensor.__mul__.0.forward");
+  EXPECT_EQ(outcome.ranks[0].culprit->reason, "input");
 }
 
 TEST_F(MsprobeVerdict, AnArgumentOfOneSideAloneIsNamed) {
