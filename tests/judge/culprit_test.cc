@@ -48,6 +48,8 @@ class Pairing : public testing::Test {
     alignment_.golden_of.resize(calls_.size());
     alignment_.how.assign(calls_.size(), PairedBy::kName);
     alignment_.target_of.resize(calls_.size());
+    alignment_.is_target_fused.resize(calls_.size());
+    alignment_.is_golden_fused.resize(calls_.size());
     for (std::uint32_t i = 0; i < calls_.size(); ++i) {
       const bool alone = i == alone_;
       alignment_.golden_of[i] = alone ? kNoCall : i;

@@ -5,7 +5,6 @@
 
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
-#include "profiles/msprobe/stack.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -41,8 +40,7 @@ std::string ParentOf(const std::filesystem::path& construct_json, std::string_vi
 
 }  // namespace
 
-std::string UserLine(const std::filesystem::path& stack_json, std::string_view name) {
-  const Result<StackFile> stacks = StackFile::Open(stack_json);
+std::string UserLine(const Result<StackFile>& stacks, std::string_view name) {
   if (!stacks) return {};
   const std::vector<std::string> lines = stacks->Lines(name);
   const auto found = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
@@ -55,7 +53,7 @@ void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome) {
   if (!outcome.culprit) return;
   Culprit& found = *outcome.culprit;
   const std::filesystem::path folder = dump_json.parent_path();
-  found.called_from = UserLine(folder / "stack.json", found.record);
+  found.called_from = UserLine(StackFile::Open(folder / "stack.json"), found.record);
   if (found.record.starts_with(kModule)) {
     found.module = found.record;
   } else if (std::string parent = ParentOf(folder / "construct.json", found.record);

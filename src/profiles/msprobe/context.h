@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "profiles/msprobe/stack.h"
 #include "vernier/compare.h"
 
 namespace vernier::msprobe {
@@ -15,7 +16,7 @@ namespace vernier::msprobe {
 void AddContext(const std::filesystem::path& dump_json, RankOutcome& outcome);
 
 // The innermost line of a record's stack that is not the framework's own; empty: not known.
-std::string UserLine(const std::filesystem::path& stack_json, std::string_view name);
+std::string UserLine(const Result<StackFile>& stacks, std::string_view name);
 
 // What identity.jsonl beside a dump says of where it was recorded: {"torch", "2.9.0"}, {"device", …}. Empty:
 // it says nothing.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -74,6 +75,7 @@ Result<Listing> HuntNan(const std::string& path) {
     const Trace trace(dump, Rules::Verdict());
     const bool has_operators = std::any_of(trace.calls().begin(), trace.calls().end(),
                                            [](const Call& call) { return !call.is_module; });
+    std::optional<Result<StackFile>> stacks;
     const std::string rank = fs::path(file).lexically_relative(path).parent_path().string();
     for (std::uint32_t record = 0; record < dump.records().size(); ++record) {
       const Call& call = trace.calls()[record];
@@ -91,8 +93,8 @@ Result<Listing> HuntNan(const std::string& path) {
         std::string& text = is_output ? output : input;
         if (text.empty()) text = RangeText(value);
       }
-      const std::string finding = SpecialText(special),
-                        line = UserLine(file.parent_path() / "stack.json", call.name);
+      if (!stacks) stacks = StackFile::Open(file.parent_path() / "stack.json");
+      const std::string finding = SpecialText(special), line = UserLine(*stacks, call.name);
       const Cell cells[] = {rank.empty() || rank == "." ? Cell() : Cell(rank),
                             call.name,
                             finding,

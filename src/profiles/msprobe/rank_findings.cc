@@ -25,6 +25,10 @@ std::string Shortened(const Value& value) {
   return fmt::format("{} {}", value.dtype, value.shape);
 }
 
+bool IsFileBeside(std::string_view data_name) {
+  return data_name != "-1" && data_name.find('/') == std::string_view::npos;
+}
+
 std::string ErrorText(double error) {
   return std::isinf(error) ? "as large as can be" : fmt::format("{:.3g}", error);
 }
@@ -181,7 +185,8 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
     }
     // For an input that is wrong, the input is what to look at.
     const bool shown = (facts.role == Role::kInput) == (blame.reason == Reason::kInput);
-    if (builder_.mode() != Mode::kReal || !shown || !(facts.error > worst) || ours.data_name == "-1")
+    if (builder_.mode() != Mode::kReal || !shown || !(facts.error > worst)) continue;
+    if (!IsFileBeside(ours.data_name) || !IsFileBeside(theirs.data_name) || ours.shape != theirs.shape)
       continue;
     const auto path = [](const Dump& dump, std::string_view name) {
       return (dump.path().parent_path() / "dump_tensor_data" / name).string();
