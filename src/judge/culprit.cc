@@ -72,7 +72,7 @@ class Search {
     for (std::uint32_t call = 0; findings_.beyond_noise && call < in_.target.size() && !findings_.culprit;
          ++call)
       Judge(call);
-    if (!findings_.culprit && !findings_.any_difference) FindHook();
+    if (!findings_.culprit && !any_evidence_) FindHook();
     return findings_;
   }
 
@@ -104,6 +104,9 @@ class Search {
                                         (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
                                          !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers));
                                });
+    const bool other_inputs = std::any_of(all.begin(), all.end(), [](const Facts& facts) {
+      return IsTensorInput(facts) && facts.Has(Facts::kOtherShape);
+    });
     std::vector<Judged> kept;
     for (const Facts& facts : all) {
       if (facts.role == Role::kOutput && facts.Has(Facts::kOtherShape) && same_question && !unset)
@@ -114,12 +117,13 @@ class Search {
       if (facts.Has(Facts::kHuge) && !moved && !facts.Has(Facts::kChecked)) continue;
       if (facts.role == Role::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_) continue;
       Judged value{facts.role, moved ? HUGE_VAL : facts.error, facts.gap, 0};
+      value.excused = facts.role == Role::kOutput && other_inputs;
       if (facts.role == Role::kOutput && source_norm > 0 && std::isfinite(value.gap) &&
           std::isfinite(value.error)) {
         const double count = std::fmax(1, facts.num_elements);
         if (source_count >= kReduces * count)
           value.room = std::sqrt(std::fmax(1, source_count / count)) * source_norm;
-        value.excused = other_sizes_ && value.room > 0;
+        value.excused = value.excused || (other_sizes_ && value.room > 0);
         const double epsilon = facts.Has(Facts::kHalf) ? kHalfEpsilon : kSingleEpsilon;
         if (value.gap <= rules_.cancel * epsilon * value.room) value.error = 0;
       }
@@ -138,11 +142,13 @@ class Search {
         const bool differs = facts.Has(Facts::kDiffers) || (facts.Has(Facts::kMeasured) && facts.error > 0) ||
                              facts.Has(Facts::kOtherShape);
         findings_.any_difference = findings_.any_difference || differs;
+        any_evidence_ = any_evidence_ || facts.Has(Facts::kDiffers) || facts.Has(Facts::kOtherShape);
         if (HasPartner(call) && facts.Has(Facts::kDiffers)) findings_.beyond_noise = true;
         if (HasPartner(call) && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor))
           other_sizes_ = true;
       }
       for (const Judged& value : Kept(call)) {
+        any_evidence_ = any_evidence_ || value.error > 0;
         if (value.excused) continue;
         if (value.error > (half ? rules_.alarm_half : rules_.alarm)) findings_.beyond_noise = true;
         if (value.role != Role::kInput && value.role != Role::kParameter && value.error > findings_.worst) {
@@ -309,7 +315,8 @@ class Search {
   const Recordings& in_;
   const CulpritRules& rules_;
   bool has_operators_ = false;
-  bool other_sizes_ = false;  // the two programs were given tensors of other sizes: their sums say nothing
+  bool any_evidence_ = false;  // anything differs but memory that nobody set
+  bool other_sizes_ = false;   // the two programs were given tensors of other sizes: their sums say nothing
   double largest_gradient_ = 0;
   std::array<History, 4> histories_;
   double made_ = 0;  // the largest error that a call has made so far

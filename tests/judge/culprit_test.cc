@@ -130,6 +130,15 @@ TEST_F(Pairing, AnInputThatNothingBeforeMadeIsItsOwnCulprit) {
   EXPECT_EQ(found.culprit->reason, Reason::kInput);
 }
 
+TEST_F(Pairing, WhatIsGivenOtherSizesIsNotAskedTheSame) {
+  Same("sum", 6);
+  Add("sum", 0, 0.5);
+  Input().flags |= Facts::kOtherShape;
+  Input().flags &= ~Facts::kMeasured;
+  EXPECT_FALSE(Find().culprit);
+  EXPECT_EQ(Find().worst, 0);
+}
+
 TEST_F(Pairing, AnAdditionalCallJustBeforeExplainsAWrongInput) {
   Same("linear", 6);
   Add("mul", kNone, kNone);
@@ -196,6 +205,14 @@ TEST_F(Pairing, MemoryThatNobodySetIsNoEvidence) {
   Add("empty", kNone, 0.9).is_unset = true;
   Add("setitem", 0.9, 0.8).is_writer = true;
   EXPECT_FALSE(Find().culprit);
+
+  Add("linear", 0, 0, Pass::kBackward);
+  Add("mul", 0, 0);  // a hook that only the target has
+  alone_ = 9;
+  Output().own_norm = 20;
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit) << "it hides nothing either";
+  EXPECT_EQ(found.culprit->call, 9u);
 }
 
 TEST_F(Pairing, ADecisionThatFlipsIsForgivenInNoiseAndNotWithoutIt) {
