@@ -27,6 +27,8 @@ struct Call {
   bool is_module = false;
   bool is_product = false;     // sums of products: their rounding depends on the kernel
   bool is_step = false;        // a small error in may make a large one out, where it decides something
+  bool is_order = false;       // gives an order, in which ties may fall either way
+  bool is_share = false;       // gives shares of a whole: whatever it is given, they add up to one
   bool is_scaling = false;     // divides by the spread of what it is given
   bool is_cancelling = false;  // its backward subtracts means: what remains is small, and its error is not
   bool is_writer = false;      // its first input is written over: what stood there before is no evidence

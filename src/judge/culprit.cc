@@ -4,67 +4,63 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <functional>
-#include <queue>
+
+#include "judge/error_history.h"
+#include "judge/evidence.h"
 
 namespace vernier {
 namespace {
 
-constexpr double kHalfEpsilon = 4e-3, kSingleEpsilon = 1.2e-7;
 constexpr std::size_t kRecent = 6;
-constexpr double kShare = 0.9;   // of the calls of a class that its usual error covers
-constexpr double kReduces = 16;  // so many elements to one result make a sum
+constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
 
-// The errors that a class of calls has shown, for their 90th percentile: the lower nine tenths in one heap,
-// the rest in another.
-class History {
- public:
-  void Add(double error) {
-    if (lower_.empty() || error <= lower_.top()) {
-      lower_.push(error);
-    } else {
-      upper_.push(error);
-    }
-    largest_ = std::fmax(largest_, error);
-    const std::size_t wanted = static_cast<std::size_t>(kShare * static_cast<double>(size() - 1)) + 1;
-    while (lower_.size() > wanted) upper_.push(Taken(lower_));
-    while (lower_.size() < wanted) lower_.push(Taken(upper_));
-  }
-  std::size_t size() const { return lower_.size() + upper_.size(); }
-  double largest() const { return largest_; }
-  double Usual() const { return lower_.top(); }  // REQUIRES: size() > 0
-
- private:
-  template <class Heap>
-  static double Taken(Heap& heap) {
-    const double top = heap.top();
-    heap.pop();
-    return top;
-  }
-
-  std::priority_queue<double> lower_;
-  std::priority_queue<double, std::vector<double>, std::greater<>> upper_;
-  double largest_ = 0;
+// What holds of any of a call's values.
+struct Look {
+  bool half = false, mixed = false, differs = false;
+  bool blind = true;          // nothing that it was given is known on both sides
+  bool lacks_input = false;   // something that it was given is not
+  bool huge_input = false, huge_output = false;
+  bool gives_floats = false;
+  bool other_mask = false;    // it was given another mask, by its checksum
+  bool local = false;         // only some elements of its output differ
+  bool keeps_mean = false;    // its output has the same mean
 };
 
-// One value of a call, as far as it can be judged.
-struct Judged {
-  Role role;
-  double error, gap, room;
-  bool excused = false;  // it differs, and that is nobody's fault
-};
+Look LookAt(std::span<const Facts> all) {
+  Look look;
+  for (const Facts& facts : all) {
+    const bool is_output = facts.role == Role::kOutput;
+    const bool is_input = facts.role == Role::kInput;
+    const auto see = [](bool& flag, bool holds) { flag = flag || holds; };
+    see(look.half, facts.Has(Facts::kHalf));
+    see(look.mixed, facts.Has(Facts::kMixed));
+    see(look.differs, facts.Has(Facts::kDiffers));
+    look.blind = look.blind && !facts.Has(Facts::kMatched);
+    see(look.lacks_input, is_input && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
+    see(look.huge_input, !is_output && facts.Has(Facts::kHuge));
+    see(look.huge_output, is_output && facts.Has(Facts::kHuge));
+    see(look.gives_floats, is_output && facts.Has(Facts::kFloat));
+    // Of a mask a checksum tells only that it is another one.
+    see(look.other_mask,
+        is_input && facts.Has(Facts::kHuge) && facts.Has(Facts::kChecked) && facts.error > 0);
+    see(look.local, is_output && facts.Has(Facts::kLocal));
+    see(look.keeps_mean, is_output && facts.Has(Facts::kMeanKept));
+  }
+  return look;
+}
 
-bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && facts.Has(Facts::kTensor); }
+// The largest errors of what a call was given and of what it gave.
+struct Errors {
+  double given = 0, result = 0, excused = 0;
+  bool shuffled = false;  // what it gave holds the same values in other places
+};
 
 class Search {
  public:
-  Search(const Recordings& recordings, const CulpritRules& rules) : in_(recordings), rules_(rules) {
+  Search(const Recordings& recordings, const CulpritRules& rules)
+      : in_(recordings), rules_(rules), evidence_(recordings, rules) {
     for (const Call& call : in_.target)
       has_operators_ = has_operators_ || (!call.is_module && call.pass != Pass::kGradient);
-    for (const Facts& facts : in_.facts) {
-      if (facts.role == Role::kGradient && std::isfinite(facts.norm))
-        largest_gradient_ = std::fmax(largest_gradient_, facts.norm);
-    }
   }
 
   Findings Run() {
@@ -77,60 +73,8 @@ class Search {
   }
 
  private:
-  std::span<const Facts> FactsOf(std::uint32_t call) const {
-    return in_.facts.subspan(in_.first[call], in_.first[call + 1] - in_.first[call]);
-  }
-  bool HasPartner(std::uint32_t call) const { return in_.alignment.golden_of[call] != kNoCall; }
-
-  // What of a call can be judged, with sums that cancel taken for what they are.
-  std::vector<Judged> Kept(std::uint32_t call) const {
-    const std::span<const Facts> all = FactsOf(call);
-    double source_norm = 0, source_count = 0;
-    for (const Facts& facts : all) {
-      if (facts.role != Role::kInput && facts.role != Role::kParameter) continue;
-      if (facts.norm > source_norm && std::isfinite(facts.norm))
-        source_norm = facts.norm, source_count = facts.num_elements;
-    }
-    const Call& what = in_.target[call];
-    const Facts* const written =
-        what.is_writer && !all.empty() && all[0].role != Role::kOutput ? &all[0] : nullptr;
-    const bool unset =
-        what.is_unset || (written != nullptr && (!written->Has(Facts::kMeasured) || written->error > 0));
-    // Given the same, of the same shapes, it must give the same shape.
-    const bool same_question = HasPartner(call) && in_.alignment.how[call] != PairedBy::kFused &&
-                               std::any_of(all.begin(), all.end(), IsTensorInput) &&
-                               std::all_of(all.begin(), all.end(), [](const Facts& facts) {
-                                 return facts.role == Role::kOutput ||
-                                        (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
-                                         !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers));
-                               });
-    const bool other_inputs = std::any_of(all.begin(), all.end(), [](const Facts& facts) {
-      return IsTensorInput(facts) && facts.Has(Facts::kOtherShape);
-    });
-    std::vector<Judged> kept;
-    for (const Facts& facts : all) {
-      if (facts.role == Role::kOutput && facts.Has(Facts::kOtherShape) && same_question && !unset)
-        kept.push_back({facts.role, HUGE_VAL, HUGE_VAL, 0});
-      if (!facts.Has(Facts::kMeasured) || &facts == written) continue;
-      if (facts.role == Role::kOutput && unset) continue;
-      const bool moved = facts.Has(Facts::kMaskMoved);
-      if (facts.Has(Facts::kHuge) && !moved && !facts.Has(Facts::kChecked)) continue;
-      if (facts.role == Role::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_) continue;
-      Judged value{facts.role, moved ? HUGE_VAL : facts.error, facts.gap, 0};
-      value.excused = facts.role == Role::kOutput && other_inputs;
-      if (facts.role == Role::kOutput && source_norm > 0 && std::isfinite(value.gap) &&
-          std::isfinite(value.error)) {
-        const double count = std::fmax(1, facts.num_elements);
-        if (source_count >= kReduces * count)
-          value.room = std::sqrt(std::fmax(1, source_count / count)) * source_norm;
-        value.excused = value.excused || (other_sizes_ && value.room > 0);
-        const double epsilon = facts.Has(Facts::kHalf) ? kHalfEpsilon : kSingleEpsilon;
-        if (value.gap <= rules_.cancel * epsilon * value.room) value.error = 0;
-      }
-      kept.push_back(value);
-    }
-    return kept;
-  }
+  bool HasPartner(std::uint32_t call) const { return evidence_.HasPartner(call); }
+  std::span<const Facts> FactsOf(std::uint32_t call) const { return evidence_.FactsOf(call); }
 
   // Is there anything to explain at all?
   void See() {
@@ -144,23 +88,17 @@ class Search {
         findings_.any_difference = findings_.any_difference || differs;
         any_evidence_ = any_evidence_ || facts.Has(Facts::kDiffers) || facts.Has(Facts::kOtherShape);
         if (HasPartner(call) && facts.Has(Facts::kDiffers)) findings_.beyond_noise = true;
-        if (HasPartner(call) && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor))
-          other_sizes_ = true;
       }
-      for (const Judged& value : Kept(call)) {
+      for (const Judged& value : evidence_.Of(call)) {
         any_evidence_ = any_evidence_ || value.error > 0;
         if (value.excused) continue;
         if (value.error > (half ? rules_.alarm_half : rules_.alarm)) findings_.beyond_noise = true;
-        if (value.role != Role::kInput && value.role != Role::kParameter && value.error > findings_.worst) {
+        if (value.IsResult() && value.error > findings_.worst) {
           findings_.worst = value.error;
           findings_.worst_call = call;
         }
       }
     }
-  }
-
-  History& HistoryOf(const Call& call, bool product) {
-    return histories_[(call.pass != Pass::kForward ? 2 : 0) + (product ? 1 : 0)];
   }
 
   void Blame(std::uint32_t call, Reason reason, double given, double result, double usual) {
@@ -196,6 +134,18 @@ class Search {
     return found;
   }
 
+  // The call just before that was given a mask, and whose result this one was given.
+  std::uint32_t MaskingBefore(std::uint32_t call) const {
+    double since = 0;
+    while (call-- > 0 && since < rules_.orphan_reach) {
+      if (in_.target[call].is_module && has_operators_) continue;
+      const Look look = LookAt(FactsOf(call));
+      if (look.huge_output) return look.huge_input && HasPartner(call) ? call : kNoCall;
+      ++since;
+    }
+    return kNoCall;
+  }
+
   // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
   // step of an optimizer. Its result may never be seen again. Only where nothing else differs: elsewhere, as
   // between devices, additional calls are too common.
@@ -217,6 +167,24 @@ class Search {
     }
   }
 
+  // Everything before is the same to the last bit.
+  bool IsExact() const { return made_ == 0 && !unsure_; }
+  // And there was enough of it, in either pass, to know that calls of this class are computed alike.
+  bool IsSettled(const Call& call) const {
+    const std::size_t first = IsProduct(call) ? 1 : 0;
+    return IsExact() && histories_[first].size() + histories_[first + 2].size() >= rules_.least_seen;
+  }
+  // A module between operators, which are judged themselves.
+  bool IsFrame(const Call& call) const {
+    return call.is_module && has_operators_ && call.pass != Pass::kGradient;
+  }
+  bool IsProduct(const Call& call) const {
+    return call.is_product || call.pass == Pass::kGradient || IsFrame(call);
+  }
+  ErrorHistory& HistoryOf(const Call& call) {
+    return histories_[(call.pass != Pass::kForward ? 2 : 0) + (IsProduct(call) ? 1 : 0)];
+  }
+
   // How many values a normalisation takes each of its scales from.
   static double ValuesPerScale(std::span<const Facts> all) {
     double data = 0, scales = 0;
@@ -228,101 +196,121 @@ class Search {
     return scales > 0 ? data / scales : 0;
   }
 
-  void Judge(std::uint32_t index) {
-    const Call& call = in_.target[index];
-    const bool is_gradient = call.pass == Pass::kGradient;
-    const bool is_module = call.is_module && has_operators_ && !is_gradient;
-    if (is_module && call.pass == Pass::kForward) return;
-    const std::span<const Facts> all = FactsOf(index);
-    const std::vector<Judged> kept = Kept(index);
-    bool half = false, blind = true, lacks_input = false, mixed = false, differs = false;
-    bool huge_input = false, huge_output = false, gives_floats = false;
-    for (const Facts& facts : all) {
-      const bool is_output = facts.role == Role::kOutput;
-      half = half || facts.Has(Facts::kHalf);
-      blind = blind && !facts.Has(Facts::kMatched);
-      lacks_input = lacks_input ||
-                    (facts.role == Role::kInput && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
-      mixed = mixed || facts.Has(Facts::kMixed);
-      differs = differs || facts.Has(Facts::kDiffers);
-      huge_input = huge_input || (!is_output && facts.Has(Facts::kHuge));
-      huge_output = huge_output || (is_output && facts.Has(Facts::kHuge));
-      gives_floats = gives_floats || (is_output && facts.Has(Facts::kFloat));
-    }
-    const bool fused = in_.alignment.how[index] == PairedBy::kFused;
-    blind = blind || (lacks_input && !fused);
-    const bool product = call.is_product || is_gradient || is_module;
-    History& history = HistoryOf(call, product);
-    const double prior = half ? rules_.prior_half : product ? rules_.prior_product : rules_.prior_plain;
-    const bool learned = history.size() >= rules_.least_seen;
-    double tolerance =
-        learned ? rules_.factor * history.Usual() : std::fmax(prior, rules_.factor * history.largest());
-    unsure_ = unsure_ || blind || mixed || fused;
-    if (unsure_) tolerance = std::fmax(tolerance, prior);
-    // A spread of few values is itself unsure, and dividing by it makes more of every error.
-    double strain = call.is_scaling ? std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all))) : 1;
+  // A spread of few values is itself unsure, and dividing by it makes more of every error; subtracting means
+  // leaves little of what the error was small beside.
+  double StrainOf(const Call& call, std::span<const Facts> all) const {
+    double strain = 1;
+    if (call.is_scaling) strain = std::fmax(1, rules_.few_values / std::fmax(1, ValuesPerScale(all)));
     if (call.is_cancelling && call.pass == Pass::kBackward) strain *= rules_.backward_cancel;
+    return strain;
+  }
+
+  // What a call may show beyond what it was given.
+  double ToleranceOf(const Call& call, const Look& look, double strain) {
+    const ErrorHistory& history = HistoryOf(call);
+    const double prior = half_             ? rules_.prior_half
+                         : IsProduct(call) ? rules_.prior_product
+                                           : rules_.prior_plain;
+    const double rounding = std::fmin(prior, rules_.rounding * (half_ ? kHalfEpsilon : kSingleEpsilon));
+    // No rounding of a product leaves its extremes as they are.
+    if (look.local && call.is_product && IsExact()) return rounding;
+    // Kernels of which any has rounded differently may all do, and some of them more coarsely.
+    const double usual = history.size() >= rules_.least_seen ? history.Usual() : history.largest();
+    double tolerance = std::fmax(rules_.factor * usual, IsSettled(call) ? rounding : prior);
     if (call.is_scaling) tolerance *= strain;
     if (call.is_step) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
+    return tolerance;
+  }
 
-    double given = 0;
-    for (const Judged& value : kept) {
-      if (value.role == Role::kInput || value.role == Role::kParameter) given = std::fmax(given, value.error);
-    }
-    if (huge_input || fused) {
-      for (const double error : recent_) given = std::fmax(given, error);
-    }
-    const double unit = learned ? std::fmin(tolerance / rules_.factor, 1e-2) : 0;
-    double result = 0, excused = 0;
-    for (Judged value : kept) {
-      if (value.role == Role::kInput || value.role == Role::kParameter) continue;
-      if (value.excused) {
-        excused = std::fmax(excused, value.error);
+  Errors ErrorsOf(std::uint32_t index, const Look& look, bool fused, double tolerance) const {
+    Errors errors;
+    // A sum may show the noise of all that it sums up.
+    const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, kCoarsest);
+    for (const Judged& value : evidence_.Of(index)) {
+      if (!value.IsResult()) {
+        errors.given = std::fmax(errors.given, value.error);
         continue;
       }
-      if (value.role == Role::kOutput && value.room > 0 && std::isfinite(value.error) &&
-          value.gap <= rules_.cancel * unit * value.room) {
-        value.error = std::fmin(value.error, tolerance);
+      errors.shuffled = errors.shuffled || value.shuffled;
+      if (value.excused) {
+        errors.excused = std::fmax(errors.excused, value.error);
+      } else if (std::isfinite(value.error) && value.gap <= rules_.cancel * noise * value.room) {
+        errors.result = std::fmax(errors.result, std::fmin(value.error, tolerance));
+      } else {
+        errors.result = std::fmax(errors.result, value.error);
       }
-      result = std::fmax(result, value.error);
     }
-    if (huge_output) result = std::fmax(result, given);
-    if (!blind) {
-      if (differs && result > given) return Blame(index, Reason::kArgument, given, result, tolerance);
-      if (is_gradient) {
-        if (result > std::fmax(rules_.growth * made_, tolerance))
-          Blame(index, Reason::kGradient, made_, result, tolerance);
-        return;
-      }
-      if (given > std::fmax(rules_.growth * made_, tolerance) && !is_module) {
-        return BlameEntry(index, given, tolerance);
-      }
-      if (result > tolerance && result > rules_.growth * strain * given)
-        return Blame(index, Reason::kOutput, given, result, tolerance);
+    // What goes in is not known: it may have any error that was made just before.
+    if (look.huge_input || fused) {
+      for (const double error : recent_) errors.given = std::fmax(errors.given, error);
     }
-    if (is_module || is_gradient) return;
+    if (look.huge_output) errors.result = std::fmax(errors.result, errors.given);
+    return errors;
+  }
+
+  // Names this call, or what came in with it, where its errors say so.
+  void Accuse(std::uint32_t index, const Look& look, const Errors& errors, double tolerance, double strain) {
+    const double given = errors.given, result = errors.result;
+    const Call& call = in_.target[index];
+    if (IsExact() && look.other_mask) return BlameEntry(index, given, tolerance);
+    if (look.differs && result > given) return Blame(index, Reason::kArgument, given, result, tolerance);
+    if (call.pass == Pass::kGradient) {
+      if (result > std::fmax(rules_.growth * made_, tolerance))
+        Blame(index, Reason::kGradient, made_, result, tolerance);
+      return;
+    }
+    if (given > std::fmax(rules_.growth * made_, tolerance) && !IsFrame(call))
+      return BlameEntry(index, given, tolerance);
+    const bool grew = result > tolerance && result > rules_.growth * strain * given;
+    if (!grew && !(errors.shuffled && IsSettled(call))) return;
+    // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
+    if (call.is_share && look.huge_input && look.keeps_mean) {
+      if (const std::uint32_t masking = MaskingBefore(index); masking != kNoCall)
+        return Blame(masking, Reason::kInput, made_, result, tolerance);
+    }
+    Blame(index, Reason::kOutput, given, result, tolerance);
+  }
+
+  void Judge(std::uint32_t index) {
+    const Call& call = in_.target[index];
+    if (IsFrame(call) && call.pass == Pass::kForward) return;
+    const std::span<const Facts> all = FactsOf(index);
+    const Look look = LookAt(all);
+    const bool fused = in_.alignment.how[index] == PairedBy::kFused;
+    const bool blind = look.blind || (look.lacks_input && !fused);
+    half_ = half_ || look.half;
+    unsure_ = unsure_ || blind || look.mixed || fused;
+    const double strain = StrainOf(call, all);
+    const double tolerance = ToleranceOf(call, look, strain);
+    const Errors errors = ErrorsOf(index, look, fused, tolerance);
+    if (!blind) Accuse(index, look, errors, tolerance, strain);
+    if (!findings_.culprit && !IsFrame(call) && call.pass != Pass::kGradient) Remember(index, look, errors);
+  }
+
+  void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
     if (in_.alignment.IsTargetAlone(index)) {
       orphan_ = index, since_ = 0;
     } else if (orphan_ != kNoCall && ++since_ >= rules_.orphan_reach) {
       orphan_ = kNoCall;
     }
-    made_ = std::fmax(made_, std::fmax(result, excused));
-    recent_.push_back(std::fmax(result, excused));
+    const double made = std::fmax(errors.result, errors.excused);
+    made_ = std::fmax(made_, made);
+    recent_.push_back(made);
     if (recent_.size() > kRecent) recent_.pop_front();
-    if (std::isfinite(result) && gives_floats) history.Add(result);
+    if (std::isfinite(errors.result) && look.gives_floats) HistoryOf(in_.target[index]).Add(errors.result);
   }
 
   const Recordings& in_;
   const CulpritRules& rules_;
+  const Evidence evidence_;
   bool has_operators_ = false;
   bool any_evidence_ = false;  // anything differs but memory that nobody set
-  bool other_sizes_ = false;   // the two programs were given tensors of other sizes: their sums say nothing
-  double largest_gradient_ = 0;
-  std::array<History, 4> histories_;
-  double made_ = 0;  // the largest error that a call has made so far
+  std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
+  double made_ = 0;                        // the largest error that a call has made so far
   std::deque<double> recent_;
   std::uint32_t orphan_ = kNoCall;  // a call that only the target has, just before
   double since_ = 0;
+  bool half_ = false;    // 16 bits or fewer took part before
   bool unsure_ = false;  // a call without a partner came before, or the sides compute in different types
   Findings findings_;
 };
@@ -335,6 +323,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       prior_product(rules.Threshold("prior_product")),
       prior_plain(rules.Threshold("prior_plain")),
       prior_half(rules.Threshold("prior_half")),
+      rounding(rules.Threshold("rounding")),
       cancel(rules.Threshold("cancel")),
       alarm(rules.Threshold("alarm")),
       alarm_half(rules.Threshold("alarm_half")),

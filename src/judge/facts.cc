@@ -6,6 +6,8 @@
 namespace vernier {
 namespace {
 
+constexpr double kMeanRoundings = 16;  // of one element, that a mean may be off by
+
 bool Known(double statistic) { return statistic != Value::kUnknown; }
 
 double Ratio(double difference, double size) {
@@ -42,6 +44,18 @@ Distance FromStatistics(const Value& t, const Value& g) {
   const double root = std::sqrt(std::fmax(1, g.num_elements));
   if (Known(g.norm) && g.norm != 0 && std::isfinite(g.norm)) see(t.mean, g.mean, g.norm / root, root);
   return distance;
+}
+
+// Rounding moves every element, the largest and the smallest among them.
+bool IsLocal(const Value& t, const Value& g) {
+  return t.is_float && t.dtype == g.dtype && !t.is_half && t.max == g.max && t.min == g.min &&
+         std::isfinite(t.max) && std::isfinite(t.min);
+}
+
+bool IsMeanKept(const Value& t, const Value& g) {
+  const double epsilon = t.is_half || g.is_half ? kHalfEpsilon : kSingleEpsilon;
+  return Known(t.mean) && Known(g.mean) &&
+         std::fabs(t.mean - g.mean) <= kMeanRoundings * epsilon * std::fabs(g.mean);
 }
 
 Distance FromTensors(const PairMeasures& m) {
@@ -89,19 +103,22 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   facts.norm = Known(golden->norm) ? Clamped(golden->norm) : 0;
   if (facts.Has(Facts::kOtherShape)) return facts;
   const bool has_statistics = Known(target.max) && Known(golden->max);
+  set(Facts::kLocal, has_statistics && IsLocal(target, *golden));
+  set(Facts::kMeanKept, IsMeanKept(target, *golden));
   if (by == Compared::kChecksums) {
     if (target.checksum.empty() || golden->checksum.empty()) return facts;
     const bool same = target.checksum == golden->checksum;
     set(Facts::kMeasured, true);
     set(Facts::kChecked, true);
-    facts.error = same ? 0 : std::numeric_limits<float>::infinity();
-    facts.gap = facts.error;
+    facts.error = facts.loose = facts.gap = same ? 0 : std::numeric_limits<float>::infinity();
     // Statistics beside the checksum tell how far apart they are; equal ones tell that it is little. Of masks
     // they tell nothing.
     if (!same && has_statistics) {
       const Distance distance = FromStatistics(target, *golden);
       const bool sized = !facts.Has(Facts::kHuge);
-      facts.error = Clamped(std::fmax(sized ? distance.error : 0, std::numeric_limits<float>::min()));
+      set(Facts::kShuffled, sized && distance.error == 0);
+      facts.loose = Clamped(sized ? distance.error : 0);
+      facts.error = std::fmax(facts.loose, std::numeric_limits<float>::min());
       facts.gap = Clamped(distance.gap);
     }
     return facts;
@@ -118,8 +135,10 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   if (has_sketch && facts.Has(Facts::kHuge) && !facts.Has(Facts::kMixed))
     set(Facts::kMaskMoved, target.num_masked != golden->num_masked);
   set(Facts::kMeasured, true);
-  facts.error = Clamped(distance.error);
+  facts.error = facts.loose = Clamped(distance.error);
   facts.gap = Clamped(distance.gap);
+  if (by == Compared::kTensors && has_statistics)
+    facts.loose = std::fmin(facts.error, Clamped(FromStatistics(target, *golden).error));
   if (by == Compared::kTensors && facts.Has(Facts::kHuge) && !facts.Has(Facts::kMixed)) {
     const double largest = std::fmax(std::fabs(golden->max), std::fabs(golden->min));
     const double moved = measures->max_abs_diff;

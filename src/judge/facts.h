@@ -44,9 +44,14 @@ struct Facts {
     kMaskMoved = 512,  // and not at the same elements
     kMeasured = 1024,  // `error` is known
     kChecked = 2048,   // by checksum alone: an error is 0 or unknown
+    // By the statistics of both sides:
+    kLocal = 4096,     // the extremes are the same, so only some elements differ
+    kMeanKept = 8192,  // the means are the same up to rounding
+    kShuffled = 16384  // all of them are the same, the checksums are not: the values changed places
   };
 
   float error = 0;  // relative to the golden's size; infinite where special values disagree
+  float loose = 0;  // what its statistics show of the error, whatever the order of its elements
   float gap = 0;    // norm of the difference, or the most that the statistics show of it; infinite: unknown
   float norm = 0;   // of the golden; infinite: not finite
   float own_norm = 0;  // of the target
@@ -56,6 +61,9 @@ struct Facts {
 
   bool Has(Flag flag) const { return (flags & flag) != 0; }
 };
+
+// Rounding of one element of 16 bits, and of float32.
+inline constexpr double kHalfEpsilon = 4e-3, kSingleEpsilon = 1.2e-7;
 
 // Mask values are no measure of a tensor's size.
 inline constexpr double kMaskMagnitude = 1e30;

@@ -1,0 +1,138 @@
+#include "judge/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vernier {
+namespace {
+
+constexpr double kReduces = 16;  // so many elements to one result make a sum
+
+bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && facts.Has(Facts::kTensor); }
+
+}  // namespace
+
+Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
+    : in_(recordings), rules_(rules), first_tie_(FirstTie()), first_other_size_(FirstOtherSize()) {
+  for (std::uint32_t i = 0; i < in_.target.size(); ++i) {
+    const Call& call = in_.target[i];
+    if (call.is_module && call.pass == Pass::kBackward) backward_of_.emplace(call.place, i);
+  }
+  for (const Facts& facts : in_.facts) {
+    if (facts.role == Role::kGradient && std::isfinite(facts.norm))
+      largest_gradient_ = std::fmax(largest_gradient_, facts.norm);
+  }
+}
+
+// The first call that orders equal values in another way: what follows it may be the same in another order.
+std::uint32_t Evidence::FirstTie() const {
+  for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
+    if (!in_.target[call].is_order || !HasPartner(call)) continue;
+    for (const Facts& facts : FactsOf(call)) {
+      const bool is_place =
+          facts.role == Role::kOutput && facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
+      if (is_place && facts.Has(Facts::kMeasured) && facts.error > facts.loose) return call;
+    }
+  }
+  return kNoCall;
+}
+
+// From there on the two programs work on tensors of other sizes, and their sums say nothing.
+std::uint32_t Evidence::FirstOtherSize() const {
+  for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
+    if (!HasPartner(call)) continue;
+    for (const Facts& facts : FactsOf(call)) {
+      if (facts.Has(Facts::kTensor) && facts.Has(Facts::kOtherShape)) return call;
+    }
+  }
+  return kNoCall;
+}
+
+// The two largest of what a call is given.
+Evidence::Source Evidence::InputsOf(std::uint32_t call) const {
+  Source source;
+  for (const Facts& facts : FactsOf(call)) {
+    if (facts.role != Role::kInput && facts.role != Role::kParameter) continue;
+    if (!std::isfinite(facts.norm)) continue;
+    if (facts.norm > source.norm) {
+      source = {facts.norm, facts.num_elements, source.norm, source.num_elements};
+    } else if (facts.norm > source.other_norm) {
+      source.other_norm = facts.norm, source.num_other_elements = facts.num_elements;
+    }
+  }
+  return source;
+}
+
+// What a call sums up; a parameter's gradient sums up what its module was given in the
+// backward pass.
+Evidence::Source Evidence::SourceOf(std::uint32_t call) const {
+  if (in_.target[call].pass != Pass::kGradient) return InputsOf(call);
+  const auto module = backward_of_.find(in_.target[call].place);
+  return module == backward_of_.end() ? Source() : InputsOf(module->second);
+}
+
+// Given the same, of the same shapes, a call must give the same shape.
+bool Evidence::IsSameQuestion(std::uint32_t call) const {
+  const std::span<const Facts> all = FactsOf(call);
+  return HasPartner(call) && in_.target[call].pass == Pass::kForward &&
+         in_.alignment.how[call] != PairedBy::kFused &&
+         std::any_of(all.begin(), all.end(), IsTensorInput) &&
+         std::all_of(all.begin(), all.end(), [](const Facts& facts) {
+           return facts.role == Role::kOutput ||
+                  (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
+                   !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers));
+         });
+}
+
+Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& source) const {
+  Judged value{facts.role};
+  value.gap = facts.gap;
+  const bool tied = call >= first_tie_;
+  value.error = facts.Has(Facts::kMaskMoved) ? HUGE_VAL : tied ? facts.loose : facts.error;
+  value.shuffled = facts.Has(Facts::kShuffled) && !tied;
+  if (!value.IsResult() || source.norm == 0 || !std::isfinite(value.gap) || !std::isfinite(value.error))
+    return value;
+  const double count = std::fmax(1, facts.num_elements);
+  const double ratio = source.num_elements / count;
+  if (ratio < kReduces) return value;
+  value.room = std::sqrt(ratio) * source.norm;
+  if (in_.target[call].is_product && in_.target[call].pass == Pass::kForward && source.other_norm > 0) {
+    // A matrix product sums up so many products of two elements for each of its own.
+    const double depth = std::sqrt(source.num_elements * source.num_other_elements / count);
+    value.room = source.norm * source.other_norm / std::sqrt(std::fmax(1, depth));
+  }
+  value.excused = facts.role == Role::kOutput && call >= first_other_size_;
+  const double epsilon = facts.Has(Facts::kHalf) ? kHalfEpsilon : kSingleEpsilon;
+  if (value.gap <= rules_.cancel * epsilon * value.room) value.error = 0;
+  return value;
+}
+
+std::vector<Judged> Evidence::Of(std::uint32_t call) const {
+  const std::span<const Facts> all = FactsOf(call);
+  const Call& what = in_.target[call];
+  const Source source = SourceOf(call);
+  // What stood in memory that is written over is no evidence, and neither is the rest of it afterwards.
+  const Facts* const written =
+      what.is_writer && !all.empty() && all[0].role != Role::kOutput ? &all[0] : nullptr;
+  const bool unset =
+      what.is_unset || (written != nullptr && (!written->Has(Facts::kMeasured) || written->error > 0));
+  const bool same_question = IsSameQuestion(call);
+  const bool other_inputs = std::any_of(all.begin(), all.end(), [](const Facts& facts) {
+    return IsTensorInput(facts) && facts.Has(Facts::kOtherShape);
+  });
+  std::vector<Judged> kept;
+  for (const Facts& facts : all) {
+    const bool is_output = facts.role == Role::kOutput;
+    if (&facts == written || (is_output && unset)) continue;
+    if (is_output && facts.Has(Facts::kOtherShape) && same_question)
+      kept.push_back({facts.role, HUGE_VAL, HUGE_VAL});
+    if (!facts.Has(Facts::kMeasured)) continue;
+    if (facts.Has(Facts::kHuge) && !facts.Has(Facts::kMaskMoved) && !facts.Has(Facts::kChecked)) continue;
+    if (facts.role == Role::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_) continue;
+    kept.push_back(JudgedOf(call, facts, source));
+    kept.back().excused = kept.back().excused || (is_output && other_inputs);
+  }
+  return kept;
+}
+
+}  // namespace vernier

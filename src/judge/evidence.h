@@ -1,0 +1,57 @@
+// What the values of a call prove of it, with everything left out that proves nothing: memory that nobody
+// set, masks, sums that cancel, tensors of other sizes, equal values in another order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "judge/culprit.h"
+
+namespace vernier {
+
+// One value of a call, as far as it can be judged.
+struct Judged {
+  Role role;
+  double error = 0;
+  double gap = 0;   // norm of the difference
+  double room = 0;  // a result that sums up much more than it is: the size of what it sums up, else 0
+  bool excused = false;  // it differs, and that is nobody's fault
+  bool shuffled = false;  // the same values stand in other places, and no tie explains that
+
+  bool IsResult() const { return role == Role::kOutput || role == Role::kGradient; }
+};
+
+class Evidence {
+ public:
+  // Both must live as long as this.
+  Evidence(const Recordings& recordings, const CulpritRules& rules);
+
+  std::span<const Facts> FactsOf(std::uint32_t call) const {
+    return in_.facts.subspan(in_.first[call], in_.first[call + 1] - in_.first[call]);
+  }
+  bool HasPartner(std::uint32_t call) const { return in_.alignment.golden_of[call] != kNoCall; }
+  std::vector<Judged> Of(std::uint32_t call) const;
+
+ private:
+  struct Source {
+    double norm = 0, num_elements = 0, other_norm = 0, num_other_elements = 0;
+  };
+
+  std::uint32_t FirstTie() const;
+  std::uint32_t FirstOtherSize() const;
+  Source InputsOf(std::uint32_t call) const;
+  Source SourceOf(std::uint32_t call) const;
+  bool IsSameQuestion(std::uint32_t call) const;
+  Judged JudgedOf(std::uint32_t call, const Facts& facts, const Source& source) const;
+
+  const Recordings& in_;
+  const CulpritRules& rules_;
+  double largest_gradient_ = 0;
+  std::unordered_map<std::string_view, std::uint32_t> backward_of_;  // modules, by their place
+  std::uint32_t first_tie_, first_other_size_;
+};
+
+}  // namespace vernier
