@@ -244,6 +244,8 @@ class Search {
     if (look.huge_input || fused) {
       for (const double error : recent_) errors.given = std::fmax(errors.given, error);
     }
+    // What a module gives back may be as wrong as what was made in it.
+    if (IsFrame(in_.target[index])) errors.given = std::fmax(errors.given, made_);
     if (look.huge_output) errors.result = std::fmax(errors.result, errors.given);
     return errors;
   }
