@@ -265,6 +265,10 @@ std::string StateText(const RankOutcome& rank) {
     case RunVerdict::kDiverged:
       if (rank.worst_record.empty())
         return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
+      if (std::isinf(rank.worst_error)) {
+        return fmt::format("no single call explains it; {} has another shape, or NaN or infinity on one side",
+                           rank.worst_record);
+      }
       return fmt::format("no single call explains it; the largest error is {} in {}",
                          ErrorText(rank.worst_error), rank.worst_record);
     case RunVerdict::kUnknown:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -19,7 +20,7 @@ class Pairing : public testing::Test {
     Facts facts;
     facts.role = role;
     facts.flags = Facts::kTensor | Facts::kFloat | Facts::kMatched | Facts::kMeasured;
-    facts.error = static_cast<float>(error);
+    facts.error = facts.loose = static_cast<float>(error);
     facts.gap = static_cast<float>(error * norm);
     facts.norm = facts.own_norm = static_cast<float>(norm);
     facts.num_elements = static_cast<float>(num_elements);
@@ -228,6 +229,143 @@ TEST_F(Pairing, SpecialValuesThatDisagreeAreTheWorstThereIs) {
   const Findings found = Find();
   ASSERT_TRUE(found.culprit);
   EXPECT_TRUE(std::isinf(found.culprit->result));
+}
+
+TEST_F(Pairing, WhereNothingDiffersALittleIsEnough) {
+  Same("linear", 6);
+  Add("weight", kNone, 1e-3, Pass::kGradient);
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit) << "products are computed alike here, so TF32 explains nothing";
+  EXPECT_EQ(found.culprit->reason, Reason::kGradient);
+}
+
+TEST_F(Pairing, OtherCallsTellNothingOfHowProductsAreComputed) {
+  Same("add", 20);
+  Add("linear", 0, 1e-3);
+  EXPECT_FALSE(Find().culprit);
+}
+
+TEST_F(Pairing, KernelsThatRoundFinelyDoNotForbidOneThatRoundsCoarsely) {
+  for (int i = 0; i < 10; ++i) Add("linear", 1e-7, 1e-6);
+  Add("linear", 1e-6, 1e-3);
+  EXPECT_FALSE(Find().culprit) << "a library may choose TF32 for one convolution and not for another";
+  Output().error = 0.01F;
+  EXPECT_TRUE(Find().culprit);
+}
+
+TEST_F(Pairing, AProductThatKeepsItsExtremesWasNotRoundedOtherwise) {
+  Same("add", 6);
+  Add("linear", 0, 1e-3);
+  Output().flags |= Facts::kLocal;
+  EXPECT_TRUE(Find().culprit);
+}
+
+TEST_F(Pairing, ValuesThatChangedPlacesAreAnotherOutput) {
+  Same("linear", 6);
+  Add("linear", 0, 1e-30);
+  Output().flags |= Facts::kChecked | Facts::kShuffled;
+  Add("softmax", 0.5, 0.5);
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  EXPECT_EQ(found.culprit->reason, Reason::kOutput);
+}
+
+TEST_F(Pairing, EqualValuesMayBeOrderedInAnotherWay) {
+  Same("linear", 6);
+  Add("sort", 0, 0.5).is_order = true;
+  Output().flags &= ~Facts::kFloat;
+  Output().loose = 0;
+  Add("index", 0, 0.7);
+  Output().flags |= Facts::kShuffled;
+  Output().loose = 0;
+  EXPECT_FALSE(Find().culprit);
+  Output().loose = 0.7F;  // more than another order
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 7u);
+}
+
+TEST_F(Pairing, SharesOfAWholeThatStillAddUpPointToTheMask) {
+  Same("linear", 6);
+  Add("add", 0, 0);
+  Input().flags |= Facts::kHuge;
+  Output().flags |= Facts::kHuge;
+  Add("softmax", 0, 0.3).is_share = true;
+  Input().flags |= Facts::kHuge;
+  Output().flags |= Facts::kMeanKept;
+  Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u) << "the addition of the mask";
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+  Output().flags &= ~Facts::kMeanKept;
+  found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 7u) << "shares that do not add up are its own fault";
+}
+
+TEST_F(Pairing, AnotherMaskIsKnownByItsChecksumAlone) {
+  Same("linear", 6);
+  Add("add", 1e-30, 0);
+  Input().flags |= Facts::kHuge | Facts::kChecked;
+  Add("softmax", 0, 0.3);
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
+TEST_F(Pairing, OtherSizesExcuseOnlyWhatFollowsThem) {
+  Same("sum", 6);
+  Add("sum", 0, 0.5);
+  Input().num_elements = 1e5F;
+  Add("index", 0, 0);
+  Output().flags |= Facts::kOtherShape;
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit) << "it was given the same sizes";
+  EXPECT_EQ(found.culprit->call, 6u);
+  Input().flags |= Facts::kOtherShape;
+  calls_.insert(calls_.begin(), calls_.back());  // now the other sizes come first
+  calls_.pop_back();
+  std::rotate(facts_.begin(), facts_.end() - 2, facts_.end());
+  EXPECT_FALSE(Find().culprit);
+}
+
+TEST_F(Pairing, WhatAProductMayCancelIsMeasuredByBothFactors) {
+  for (int i = 0; i < 6; ++i) Add("linear", 1e-3, 1e-3);
+  Add("linear", 1e-3, 0.2, Pass::kForward);  // 2 x 512 by 512 x 10
+  Input().num_elements = 5120, Input().norm = 2;
+  Output().num_elements = 20, Output().norm = 1;
+  Facts rows = Tensor(Role::kInput, 1e-3, 4, 1024);
+  facts_.insert(facts_.end() - 1, rows);
+  first_.back() = facts_.size();
+  Output().gap = 0.2F;
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  Output().gap = 1e-4F;
+  EXPECT_FALSE(Find().culprit) << "noise of what cancels";
+}
+
+TEST_F(Pairing, AGradientThatCancelsIsMeasuredAgainstWhatItsModuleWasGiven) {
+  Same("linear", 6);
+  Call& module = Add("Linear", 0, 0, Pass::kBackward);
+  module.is_module = true, module.place = "layer#0";
+  Input().num_elements = 1e5F, Input().norm = 1e3F;
+  Add("Linear", kNone, 1.6, Pass::kGradient).place = "layer#0";
+  Output().num_elements = 10, Output().norm = 1e-3F, Output().gap = 1.6e-3F;
+  EXPECT_FALSE(Find().culprit);
+  Output().gap = 1e3F;
+  EXPECT_TRUE(Find().culprit);
+}
+
+TEST_F(Pairing, AModuleIsNotBlamedForWhatOperatorsInItMade) {
+  for (int i = 0; i < 6; ++i) Add("linear", 1e-5, 1e-5);
+  Add("relu", 1e-5, 9e-4, Pass::kBackward).is_step = true;
+  Add("Block", 1e-5, 3e-3, Pass::kBackward).is_module = true;
+  EXPECT_FALSE(Find().culprit);
+  Output().error = 0.1F;
+  EXPECT_TRUE(Find().culprit);
 }
 
 TEST(CulpritRules, AreAllInTheFile) {

@@ -107,5 +107,37 @@ TEST(FactsOf, AMaskMovesWhenItsValuesStandElsewhere) {
   EXPECT_FALSE(same.Has(Facts::kMaskMoved));
 }
 
+TEST(FactsOf, ExtremesThatStayedMeanThatOnlySomeElementsDiffer) {
+  const Value golden = Tensor(2, -1, 0.1, 10);
+  EXPECT_TRUE(ByStatistics(Tensor(2, -1, 0.1, 11), golden).Has(Facts::kLocal));
+  EXPECT_FALSE(ByStatistics(Tensor(2.1, -1, 0.1, 11), golden).Has(Facts::kLocal));
+  EXPECT_FALSE(ByStatistics(Tensor(HUGE_VAL, -1, 0.1, 11), Tensor(HUGE_VAL, -1, 0.1, 10)).Has(Facts::kLocal));
+}
+
+TEST(FactsOf, AMeanIsKeptUpToRounding) {
+  const Value golden = Tensor(2, -1, 0.1, 10);
+  EXPECT_TRUE(ByStatistics(Tensor(3, -1, 0.1 * (1 + 1e-6), 11), golden).Has(Facts::kMeanKept));
+  EXPECT_FALSE(ByStatistics(Tensor(3, -1, 0.1 * (1 + 1e-4), 11), golden).Has(Facts::kMeanKept));
+  EXPECT_FALSE(ByStatistics(Tensor(3, -1, -HUGE_VAL, 11), Tensor(3, -1, -HUGE_VAL, 11)).Has(Facts::kMeanKept))
+      << "what drowned in mask values says nothing";
+}
+
+TEST(FactsOf, EqualStatisticsWithAnotherChecksumAreTheSameValuesInOtherPlaces) {
+  Value target = Tensor(2, -1, 0.1, 10), golden = target;
+  target.checksum = "0badcafe", golden.checksum = "600dcafe";
+  const auto by_checksum = [&] {
+    return FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums);
+  };
+  EXPECT_TRUE(by_checksum().Has(Facts::kShuffled));
+  EXPECT_EQ(by_checksum().loose, 0) << "in any order they are the same";
+  EXPECT_GT(by_checksum().error, 0);
+  target.norm = 11;
+  EXPECT_FALSE(by_checksum().Has(Facts::kShuffled));
+  EXPECT_FLOAT_EQ(by_checksum().loose, 0.1F);
+  target = Tensor(0, -3e38, 0.1, 10), golden = target;
+  target.checksum = "0badcafe", golden.checksum = "600dcafe";
+  EXPECT_FALSE(by_checksum().Has(Facts::kShuffled)) << "masks drown the sums";
+}
+
 }  // namespace
 }  // namespace vernier

@@ -1,6 +1,7 @@
 // What a rank's verdict says of itself: pairing, what came from outside, the culprit with its evidence.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include <fmt/format.h>
@@ -231,6 +232,9 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
     case Reason::kOutput:
       if (std::isinf(blame.result))
         return "its output has another shape, or NaN or infinity where the golden has numbers" + random;
+      if (blame.result <= std::numeric_limits<float>::min())
+        return "same inputs, another output: the same statistics, another checksum, so its values changed places" +
+               random;
       return (blame.given == 0
                   ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
                   : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",
