@@ -17,13 +17,13 @@ constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum mo
 // What holds of any of a call's values.
 struct Look {
   bool half = false, mixed = false, differs = false;
-  bool blind = true;          // nothing that it was given is known on both sides
-  bool lacks_input = false;   // something that it was given is not
+  bool blind = true;         // nothing that it was given is known on both sides
+  bool lacks_input = false;  // something that it was given is not
   bool huge_input = false, huge_output = false;
   bool gives_floats = false;
-  bool other_mask = false;    // it was given another mask, by its checksum
-  bool local = false;         // only some elements of its output differ
-  bool keeps_mean = false;    // its output has the same mean
+  bool other_mask = false;  // it was given another mask, by its checksum
+  bool local = false;       // only some elements of its output differ
+  bool keeps_mean = false;  // its output has the same mean
 };
 
 Look LookAt(std::span<const Facts> all) {
@@ -306,7 +306,7 @@ class Search {
   const CulpritRules& rules_;
   const Evidence evidence_;
   bool has_operators_ = false;
-  bool any_evidence_ = false;  // anything differs but memory that nobody set
+  bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
   double made_ = 0;                        // the largest error that a call has made so far
   std::deque<double> recent_;

@@ -75,8 +75,7 @@ Evidence::Source Evidence::SourceOf(std::uint32_t call) const {
 bool Evidence::IsSameQuestion(std::uint32_t call) const {
   const std::span<const Facts> all = FactsOf(call);
   return HasPartner(call) && in_.target[call].pass == Pass::kForward &&
-         in_.alignment.how[call] != PairedBy::kFused &&
-         std::any_of(all.begin(), all.end(), IsTensorInput) &&
+         in_.alignment.how[call] != PairedBy::kFused && std::any_of(all.begin(), all.end(), IsTensorInput) &&
          std::all_of(all.begin(), all.end(), [](const Facts& facts) {
            return facts.role == Role::kOutput ||
                   (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&

@@ -16,9 +16,9 @@ namespace vernier {
 struct Judged {
   Role role;
   double error = 0;
-  double gap = 0;   // norm of the difference
-  double room = 0;  // a result that sums up much more than it is: the size of what it sums up, else 0
-  bool excused = false;  // it differs, and that is nobody's fault
+  double gap = 0;         // norm of the difference
+  double room = 0;        // a result that sums up much more than it is: the size of what it sums up, else 0
+  bool excused = false;   // it differs, and that is nobody's fault
   bool shuffled = false;  // the same values stand in other places, and no tie explains that
 
   bool IsResult() const { return role == Role::kOutput || role == Role::kGradient; }

@@ -233,7 +233,8 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
       if (std::isinf(blame.result))
         return "its output has another shape, or NaN or infinity where the golden has numbers" + random;
       if (blame.result <= std::numeric_limits<float>::min())
-        return "same inputs, another output: the same statistics, another checksum, so its values changed places" +
+        return "same inputs, another output: the same statistics, another checksum, so its values changed "
+               "places" +
                random;
       return (blame.given == 0
                   ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))

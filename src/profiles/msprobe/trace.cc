@@ -112,8 +112,7 @@ const Call& Trace::TraitsOf(std::string_view leaf) {
   const std::pair<const char*, bool Call::*> lists[] = {
       {"products", &Call::is_product}, {"steps", &Call::is_step},     {"cancelling", &Call::is_cancelling},
       {"scalings", &Call::is_scaling}, {"writers", &Call::is_writer}, {"unset", &Call::is_unset},
-      {"random", &Call::is_random},    {"orders", &Call::is_order},
-      {"shares", &Call::is_share}};
+      {"random", &Call::is_random},    {"orders", &Call::is_order},   {"shares", &Call::is_share}};
   for (const auto& [list, trait] : lists) traits.*trait = rules_.Lists(list, leaf);
   return traits;
 }
