@@ -65,9 +65,7 @@ class Search {
 
   Findings Run() {
     See();
-    for (std::uint32_t call = 0; findings_.beyond_noise && call < in_.target.size() && !findings_.culprit;
-         ++call)
-      Judge(call);
+    for (std::uint32_t call = 0; call < in_.target.size() && !findings_.culprit; ++call) Judge(call);
     if (!findings_.culprit && !any_evidence_) FindHook();
     return findings_;
   }
@@ -211,7 +209,7 @@ class Search {
     const double prior = half_             ? rules_.prior_half
                          : IsProduct(call) ? rules_.prior_product
                                            : rules_.prior_plain;
-    const double rounding = std::fmin(prior, rules_.rounding * (half_ ? kHalfEpsilon : kSingleEpsilon));
+    const double rounding = half_ ? rules_.rounding_half * kHalfEpsilon : rules_.rounding * kSingleEpsilon;
     // No rounding of a product leaves its extremes as they are.
     if (look.local && call.is_product && IsExact()) return rounding;
     // Kernels of which any has rounded differently may all do, and some of them more coarsely.
@@ -285,7 +283,9 @@ class Search {
     const double strain = StrainOf(call, all);
     const double tolerance = ToleranceOf(call, look, strain);
     const Errors errors = ErrorsOf(index, look, fused, tolerance);
-    if (!blind) Accuse(index, look, errors, tolerance, strain);
+    // In noise a call is asked only where something is beyond it.
+    const bool stands_out = IsSettled(call) && errors.result > rules_.alarm;
+    if (!blind && (findings_.beyond_noise || stands_out)) Accuse(index, look, errors, tolerance, strain);
     if (!findings_.culprit && !IsFrame(call) && call.pass != Pass::kGradient) Remember(index, look, errors);
   }
 
@@ -326,6 +326,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       prior_plain(rules.Threshold("prior_plain")),
       prior_half(rules.Threshold("prior_half")),
       rounding(rules.Threshold("rounding")),
+      rounding_half(rules.Threshold("rounding_half")),
       cancel(rules.Threshold("cancel")),
       alarm(rules.Threshold("alarm")),
       alarm_half(rules.Threshold("alarm_half")),

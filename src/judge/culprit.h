@@ -19,8 +19,8 @@ namespace vernier {
 struct CulpritRules {
   explicit CulpritRules(const Rules& rules);
 
-  double growth, factor, prior_product, prior_plain, prior_half, rounding, cancel, alarm, alarm_half,
-      gradient_floor;
+  double growth, factor, prior_product, prior_plain, prior_half, rounding, rounding_half, cancel, alarm,
+      alarm_half, gradient_floor;
   double orphan_reach, flips, few_values, backward_cancel;
   std::size_t least_seen;
 };

@@ -53,9 +53,11 @@ Evidence::Source Evidence::InputsOf(std::uint32_t call) const {
   Source source;
   for (const Facts& facts : FactsOf(call)) {
     if (facts.role != Role::kInput && facts.role != Role::kParameter) continue;
+    if (facts.Has(Facts::kTensor) && !(facts.Has(Facts::kMeasured) && facts.error == 0))
+      source.is_same = false;
     if (!std::isfinite(facts.norm)) continue;
     if (facts.norm > source.norm) {
-      source = {facts.norm, facts.num_elements, source.norm, source.num_elements};
+      source = {facts.norm, facts.num_elements, source.norm, source.num_elements, source.is_same};
     } else if (facts.norm > source.other_norm) {
       source.other_norm = facts.norm, source.num_other_elements = facts.num_elements;
     }
@@ -101,8 +103,10 @@ Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& 
     value.room = source.norm * source.other_norm / std::sqrt(std::fmax(1, depth));
   }
   value.excused = facts.role == Role::kOutput && call >= first_other_size_;
-  const double epsilon = facts.Has(Facts::kHalf) ? kHalfEpsilon : kSingleEpsilon;
-  if (value.gap <= rules_.cancel * epsilon * value.room) value.error = 0;
+  // Of 16 bits, it is what a kernel is given that is rounded many times; it rounds only what it gives.
+  const bool half = facts.Has(Facts::kHalf);
+  const double roundings = half && source.is_same ? rules_.rounding_half : rules_.cancel;
+  if (value.gap <= roundings * (half ? kHalfEpsilon : kSingleEpsilon) * value.room) value.error = 0;
   return value;
 }
 

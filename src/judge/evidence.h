@@ -38,6 +38,7 @@ class Evidence {
  private:
   struct Source {
     double norm = 0, num_elements = 0, other_norm = 0, num_other_elements = 0;
+    bool is_same = true;
   };
 
   std::uint32_t FirstTie() const;

@@ -239,6 +239,17 @@ TEST_F(Pairing, WhereNothingDiffersALittleIsEnough) {
   EXPECT_EQ(found.culprit->reason, Reason::kGradient);
 }
 
+TEST_F(Pairing, SixteenBitsRoundOnceWhereNothingDiffersBefore) {
+  Same("linear", 6);
+  Add("linear", 0, 0.003);
+  Output().flags |= Facts::kHalf;
+  EXPECT_FALSE(Find().culprit) << "another kernel rounds the last bit otherwise";
+  Output().error = 0.01F;
+  EXPECT_TRUE(Find().culprit) << "no rounding does that to equal inputs, small as it is";
+  Input().error = 0.003F;
+  EXPECT_FALSE(Find().culprit) << "of inputs that differ it is noise";
+}
+
 TEST_F(Pairing, OtherCallsTellNothingOfHowProductsAreComputed) {
   Same("add", 20);
   Add("linear", 0, 1e-3);
