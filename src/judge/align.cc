@@ -305,9 +305,6 @@ class Aligner {
     }
   }
 
-  // A place without the number of the call.
-  static std::string_view PathOf(const Call& call) { return call.place.substr(0, call.place.rfind('#')); }
-
   const AlignInputs& in_;
   const Calls &target_, &golden_;
   std::unordered_map<std::uint32_t, std::uint64_t> target_signatures_, golden_signatures_;

@@ -25,6 +25,8 @@ struct Call {
   std::string_view twin;   // equal for the forward and the backward call of one operation; empty: not known
   Pass pass = Pass::kForward;
   bool is_module = false;
+  bool is_frame = false;       // a module around operators that were recorded themselves
+  bool is_around = false;      // a module around any calls that were; see MarkFrames for both
   bool is_product = false;     // sums of products: their rounding depends on the kernel
   bool is_step = false;        // a small error in may make a large one out, where it decides something
   bool is_order = false;       // gives an order, in which ties may fall either way
@@ -34,9 +36,17 @@ struct Call {
   bool is_writer = false;      // its first input is written over: what stood there before is no evidence
   bool is_unset = false;       // its output holds whatever the memory held
   bool is_random = false;
+  bool has_workspace = false;  // what it gives beside floats is for its own backward call alone
   bool is_collective = false;  // takes from other ranks
 };
 
 using Calls = std::vector<Call>;
+
+// The module path of a place, without the number of the call.
+std::string_view PathOf(const Call& call);
+
+// Sets what modules are around. One in which nothing was recorded (a GRU, a kernel of its own) is a call like
+// others.
+void MarkFrames(Calls& calls);
 
 }  // namespace vernier

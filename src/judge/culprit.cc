@@ -12,6 +12,7 @@ namespace vernier {
 namespace {
 
 constexpr std::size_t kRecent = 6;
+constexpr double kShows = 2;        // an argument that differs makes so many times the error of the inputs
 constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
 
 // What holds of any of a call's values.
@@ -28,6 +29,7 @@ struct Look {
 
 Look LookAt(std::span<const Facts> all) {
   Look look;
+  bool other_type = false, same_type = false, mixed_input = false;
   for (const Facts& facts : all) {
     const bool is_output = facts.role == Role::kOutput;
     const bool is_input = facts.role == Role::kInput;
@@ -35,6 +37,9 @@ Look LookAt(std::span<const Facts> all) {
     see(look.half, facts.Has(Facts::kHalf));
     see(look.mixed, facts.Has(Facts::kMixed));
     see(look.differs, facts.Has(Facts::kDiffers));
+    see(other_type, facts.Has(Facts::kOtherType));
+    see(same_type, !is_output && facts.Has(Facts::kTensor) && facts.Has(Facts::kMatched));
+    see(mixed_input, !is_output && facts.Has(Facts::kMixed));
     look.blind = look.blind && !facts.Has(Facts::kMatched);
     see(look.lacks_input, is_input && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
     see(look.huge_input, !is_output && facts.Has(Facts::kHuge));
@@ -46,22 +51,22 @@ Look LookAt(std::span<const Facts> all) {
     see(look.local, is_output && facts.Has(Facts::kLocal));
     see(look.keeps_mean, is_output && facts.Has(Facts::kMeanKept));
   }
+  // Another dtype is an argument like others where it is not only the one that everything has.
+  look.differs = look.differs || (other_type && same_type && !mixed_input);
   return look;
 }
 
 // The largest errors of what a call was given and of what it gave.
 struct Errors {
   double given = 0, result = 0, excused = 0;
+  double saved = 0;       // of what it has kept from its forward call
   bool shuffled = false;  // what it gave holds the same values in other places
 };
 
 class Search {
  public:
   Search(const Recordings& recordings, const CulpritRules& rules)
-      : in_(recordings), rules_(rules), evidence_(recordings, rules) {
-    for (const Call& call : in_.target)
-      has_operators_ = has_operators_ || (!call.is_module && call.pass != Pass::kGradient);
-  }
+      : in_(recordings), rules_(rules), evidence_(recordings, rules) {}
 
   Findings Run() {
     See();
@@ -81,12 +86,13 @@ class Search {
       bool half = false;
       for (const Facts& facts : all) {
         half = half || facts.Has(Facts::kHalf);
-        const bool differs = facts.Has(Facts::kDiffers) || (facts.Has(Facts::kMeasured) && facts.error > 0) ||
-                             facts.Has(Facts::kOtherShape);
-        findings_.any_difference = findings_.any_difference || differs;
-        any_evidence_ = any_evidence_ || facts.Has(Facts::kDiffers) || facts.Has(Facts::kOtherShape);
-        if (HasPartner(call) && facts.Has(Facts::kDiffers)) findings_.beyond_noise = true;
+        const bool differs =
+            facts.Has(Facts::kDiffers) || facts.Has(Facts::kOtherType) || facts.Has(Facts::kOtherShape);
+        const bool is_error = facts.Has(Facts::kMeasured) && facts.error > 0;
+        findings_.any_difference = findings_.any_difference || differs || is_error;
+        any_evidence_ = any_evidence_ || differs;
       }
+      if (HasPartner(call) && LookAt(all).differs) findings_.beyond_noise = true;
       for (const Judged& value : evidence_.Of(call)) {
         any_evidence_ = any_evidence_ || value.error > 0;
         if (value.excused) continue;
@@ -121,7 +127,7 @@ class Search {
     double since = 0;
     for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0;) {
       const Call& before = in_.golden[g];
-      if ((before.is_module && has_operators_) || before.pass == Pass::kGradient) continue;
+      if (before.is_frame || before.pass == Pass::kGradient) continue;
       if (before.pass != in_.target[call].pass) break;
       if (in_.alignment.IsGoldenAlone(g)) {
         found = g;
@@ -136,7 +142,7 @@ class Search {
   std::uint32_t MaskingBefore(std::uint32_t call) const {
     double since = 0;
     while (call-- > 0 && since < rules_.orphan_reach) {
-      if (in_.target[call].is_module && has_operators_) continue;
+      if (in_.target[call].is_frame) continue;
       const Look look = LookAt(FactsOf(call));
       if (look.huge_output) return look.huge_input && HasPartner(call) ? call : kNoCall;
       ++since;
@@ -172,12 +178,8 @@ class Search {
     const std::size_t first = IsProduct(call) ? 1 : 0;
     return IsExact() && histories_[first].size() + histories_[first + 2].size() >= rules_.least_seen;
   }
-  // A module between operators, which are judged themselves.
-  bool IsFrame(const Call& call) const {
-    return call.is_module && has_operators_ && call.pass != Pass::kGradient;
-  }
-  bool IsProduct(const Call& call) const {
-    return call.is_product || call.pass == Pass::kGradient || IsFrame(call);
+  static bool IsProduct(const Call& call) {
+    return call.is_product || call.pass == Pass::kGradient || call.is_around;
   }
   ErrorHistory& HistoryOf(const Call& call) {
     return histories_[(call.pass != Pass::kForward ? 2 : 0) + (IsProduct(call) ? 1 : 0)];
@@ -220,8 +222,18 @@ class Search {
     return tolerance;
   }
 
+  // What may come in unseen: from what stands between recorded calls anything may come, also a product or,
+  // where modules alone are recorded, a decision.
+  double EntryToleranceOf(const Call& call, double tolerance) const {
+    if (!IsSettled(call))
+      tolerance = std::fmax(tolerance, half_ ? rules_.prior_half : rules_.prior_product / 4);
+    if (call.is_module) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
+    return tolerance;
+  }
+
   Errors ErrorsOf(std::uint32_t index, const Look& look, bool fused, double tolerance) const {
     Errors errors;
+    errors.saved = evidence_.ErrorOfSaved(index);
     // A sum may show the noise of all that it sums up.
     const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, kCoarsest);
     for (const Judged& value : evidence_.Of(index)) {
@@ -243,7 +255,7 @@ class Search {
       for (const double error : recent_) errors.given = std::fmax(errors.given, error);
     }
     // What a module gives back may be as wrong as what was made in it.
-    if (IsFrame(in_.target[index])) errors.given = std::fmax(errors.given, made_);
+    if (in_.target[index].is_around) errors.given = std::fmax(errors.given, made_);
     if (look.huge_output) errors.result = std::fmax(errors.result, errors.given);
     return errors;
   }
@@ -253,15 +265,18 @@ class Search {
     const double given = errors.given, result = errors.result;
     const Call& call = in_.target[index];
     if (IsExact() && look.other_mask) return BlameEntry(index, given, tolerance);
-    if (look.differs && result > given) return Blame(index, Reason::kArgument, given, result, tolerance);
+    // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
+    const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
+    if (look.differs && result > std::fmax(kShows * given, shows))
+      return Blame(index, Reason::kArgument, given, result, tolerance);
     if (call.pass == Pass::kGradient) {
       if (result > std::fmax(rules_.growth * made_, tolerance))
         Blame(index, Reason::kGradient, made_, result, tolerance);
       return;
     }
-    if (given > std::fmax(rules_.growth * made_, tolerance) && !IsFrame(call))
+    if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame)
       return BlameEntry(index, given, tolerance);
-    const bool grew = result > tolerance && result > rules_.growth * strain * given;
+    const bool grew = result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.saved);
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
     if (call.is_share && look.huge_input && look.keeps_mean) {
@@ -273,7 +288,7 @@ class Search {
 
   void Judge(std::uint32_t index) {
     const Call& call = in_.target[index];
-    if (IsFrame(call) && call.pass == Pass::kForward) return;
+    if (call.is_frame && call.pass == Pass::kForward) return;
     const std::span<const Facts> all = FactsOf(index);
     const Look look = LookAt(all);
     const bool fused = in_.alignment.how[index] == PairedBy::kFused;
@@ -286,7 +301,7 @@ class Search {
     // In noise a call is asked only where something is beyond it.
     const bool stands_out = IsSettled(call) && errors.result > rules_.alarm;
     if (!blind && (findings_.beyond_noise || stands_out)) Accuse(index, look, errors, tolerance, strain);
-    if (!findings_.culprit && !IsFrame(call) && call.pass != Pass::kGradient) Remember(index, look, errors);
+    if (!findings_.culprit && !call.is_frame && call.pass != Pass::kGradient) Remember(index, look, errors);
   }
 
   void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
@@ -305,7 +320,6 @@ class Search {
   const Recordings& in_;
   const CulpritRules& rules_;
   const Evidence evidence_;
-  bool has_operators_ = false;
   bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
   double made_ = 0;                        // the largest error that a call has made so far

@@ -17,10 +17,12 @@ Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
   for (std::uint32_t i = 0; i < in_.target.size(); ++i) {
     const Call& call = in_.target[i];
     if (call.is_module && call.pass == Pass::kBackward) backward_of_.emplace(call.place, i);
-  }
-  for (const Facts& facts : in_.facts) {
-    if (facts.role == Role::kGradient && std::isfinite(facts.norm))
-      largest_gradient_ = std::fmax(largest_gradient_, facts.norm);
+    if (call.pass == Pass::kForward && !call.twin.empty()) forward_of_.emplace(call.twin, i);
+    if (call.pass == Pass::kForward) continue;
+    double& largest = call.pass == Pass::kGradient ? largest_gradient_ : largest_flow_;
+    for (const Facts& facts : FactsOf(i)) {
+      if (facts.Has(Facts::kTensor) && std::isfinite(facts.norm)) largest = std::fmax(largest, facts.norm);
+    }
   }
 }
 
@@ -81,8 +83,27 @@ bool Evidence::IsSameQuestion(std::uint32_t call) const {
          std::all_of(all.begin(), all.end(), [](const Facts& facts) {
            return facts.role == Role::kOutput ||
                   (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
-                   !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers));
+                   !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers) && !facts.Has(Facts::kOtherType));
          });
+}
+
+// A gradient that is zero but for rounding, as of a softmax over one element, differs by any percentage.
+bool Evidence::IsNothing(std::uint32_t call, const Facts& facts) const {
+  const Pass pass = in_.target[call].pass;
+  if (pass == Pass::kForward) return false;
+  if (pass == Pass::kGradient) return facts.norm < rules_.gradient_floor * largest_gradient_;
+  return std::fmax(facts.norm, facts.own_norm) < rules_.gradient_floor * largest_flow_;
+}
+
+double Evidence::ErrorOfSaved(std::uint32_t call) const {
+  if (in_.target[call].pass != Pass::kBackward) return 0;
+  const auto forward = forward_of_.find(in_.target[call].twin);
+  if (forward == forward_of_.end()) return 0;
+  double largest = 0;
+  for (const Judged& value : Of(forward->second)) {
+    if (std::isfinite(value.error)) largest = std::fmax(largest, value.error);
+  }
+  return largest;
 }
 
 Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& source) const {
@@ -97,15 +118,15 @@ Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& 
   const double ratio = source.num_elements / count;
   if (ratio < kReduces) return value;
   value.room = std::sqrt(ratio) * source.norm;
+  value.excused = facts.role == Role::kOutput && call >= first_other_size_;
+  const bool half = facts.Has(Facts::kHalf);
+  double roundings = rules_.cancel;
   if (in_.target[call].is_product && in_.target[call].pass == Pass::kForward && source.other_norm > 0) {
-    // A matrix product sums up so many products of two elements for each of its own.
+    // A matrix product sums up so many products of two elements for each of its own, and not in 16 bits.
     const double depth = std::sqrt(source.num_elements * source.num_other_elements / count);
     value.room = source.norm * source.other_norm / std::sqrt(std::fmax(1, depth));
+    if (half && source.is_same) roundings = rules_.rounding_half;
   }
-  value.excused = facts.role == Role::kOutput && call >= first_other_size_;
-  // Of 16 bits, it is what a kernel is given that is rounded many times; it rounds only what it gives.
-  const bool half = facts.Has(Facts::kHalf);
-  const double roundings = half && source.is_same ? rules_.rounding_half : rules_.cancel;
   if (value.gap <= roundings * (half ? kHalfEpsilon : kSingleEpsilon) * value.room) value.error = 0;
   return value;
 }
@@ -127,11 +148,12 @@ std::vector<Judged> Evidence::Of(std::uint32_t call) const {
   for (const Facts& facts : all) {
     const bool is_output = facts.role == Role::kOutput;
     if (&facts == written || (is_output && unset)) continue;
-    if (is_output && facts.Has(Facts::kOtherShape) && same_question)
+    if (is_output && what.has_workspace && !facts.Has(Facts::kFloat)) continue;
+    if (is_output && facts.Has(Facts::kOtherShape) && same_question && call <= first_other_size_)
       kept.push_back({facts.role, HUGE_VAL, HUGE_VAL});
     if (!facts.Has(Facts::kMeasured)) continue;
     if (facts.Has(Facts::kHuge) && !facts.Has(Facts::kMaskMoved) && !facts.Has(Facts::kChecked)) continue;
-    if (facts.role == Role::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_) continue;
+    if (IsNothing(call, facts)) continue;
     kept.push_back(JudgedOf(call, facts, source));
     kept.back().excused = kept.back().excused || (is_output && other_inputs);
   }

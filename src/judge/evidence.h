@@ -34,6 +34,8 @@ class Evidence {
   }
   bool HasPartner(std::uint32_t call) const { return in_.alignment.golden_of[call] != kNoCall; }
   std::vector<Judged> Of(std::uint32_t call) const;
+  // The largest error of what a backward call has kept from its forward call; 0 for other calls.
+  double ErrorOfSaved(std::uint32_t call) const;
 
  private:
   struct Source {
@@ -46,12 +48,15 @@ class Evidence {
   Source InputsOf(std::uint32_t call) const;
   Source SourceOf(std::uint32_t call) const;
   bool IsSameQuestion(std::uint32_t call) const;
+  bool IsNothing(std::uint32_t call, const Facts& facts) const;
   Judged JudgedOf(std::uint32_t call, const Facts& facts, const Source& source) const;
 
   const Recordings& in_;
   const CulpritRules& rules_;
-  double largest_gradient_ = 0;
+  double largest_gradient_ = 0;  // of a parameter
+  double largest_flow_ = 0;      // of what backward calls are given and give
   std::unordered_map<std::string_view, std::uint32_t> backward_of_;  // modules, by their place
+  std::unordered_map<std::string_view, std::uint32_t> forward_of_;   // by twin
   std::uint32_t first_tie_, first_other_size_;
 };
 

@@ -1,12 +1,15 @@
 #include "judge/facts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 
 namespace vernier {
 namespace {
 
 constexpr double kMeanRoundings = 16;  // of one element, that a mean may be off by
+constexpr std::string_view kDevices[] = {"cpu", "cuda", "hpu", "mlu", "mps", "musa", "npu", "xla", "xpu"};
 
 bool Known(double statistic) { return statistic != Value::kUnknown; }
 
@@ -71,6 +74,29 @@ bool IsMaskText(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() && number < -kMaskMagnitude;
 }
 
+bool StartsWithAny(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.starts_with(word); });
+}
+
+bool IsTypeText(std::string_view text) {
+  constexpr std::string_view kModule = "torch.";
+  return text.starts_with(kModule) &&
+         StartsWithAny(text.substr(kModule.size()),
+                       {"float", "bfloat", "int", "uint", "bool", "complex", "quint", "qint"});
+}
+
+// Where a tensor lies is no part of what is computed.
+bool IsDeviceText(std::string_view text) {
+  const std::string_view kind = text.substr(0, text.find(':'));
+  return std::any_of(std::begin(kDevices), std::end(kDevices),
+                     [&](std::string_view one) { return kind == one; });
+}
+
+bool IsSameText(std::string_view a, std::string_view b) {
+  return a == b || (IsMaskText(a) && IsMaskText(b)) || (IsDeviceText(a) && IsDeviceText(b));
+}
+
 float Clamped(double value) {
   return std::isnan(value) ? std::numeric_limits<float>::infinity() : static_cast<float>(value);
 }
@@ -92,9 +118,10 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   if (golden == nullptr) return facts;
   set(Facts::kMatched, true);
   if (!facts.Has(Facts::kTensor) || golden->kind != Value::Kind::kTensor) {
-    const bool same = target.kind == golden->kind &&
-                      (target.text == golden->text || (IsMaskText(target.text) && IsMaskText(golden->text)));
-    set(Facts::kDiffers, !same);
+    const bool same = target.kind == golden->kind && IsSameText(target.text, golden->text);
+    const bool types = IsTypeText(target.text) && IsTypeText(golden->text);
+    set(Facts::kDiffers, !same && !types);
+    set(Facts::kOtherType, !same && types);
     set(Facts::kPlain, golden->kind == Value::Kind::kPlain);
     return facts;
   }

@@ -45,9 +45,10 @@ struct Facts {
     kMeasured = 1024,  // `error` is known
     kChecked = 2048,   // by checksum alone: an error is 0 or unknown
     // By the statistics of both sides:
-    kLocal = 4096,     // the extremes are the same, so only some elements differ
-    kMeanKept = 8192,  // the means are the same up to rounding
-    kShuffled = 16384  // all of them are the same, the checksums are not: the values changed places
+    kLocal = 4096,      // the extremes are the same, so only some elements differ
+    kMeanKept = 8192,   // the means are the same up to rounding
+    kShuffled = 16384,  // all of them are the same, the checksums are not: the values changed places
+    kOtherType = 32768  // a plain one that names another dtype; no kDiffers
   };
 
   float error = 0;  // relative to the golden's size; infinite where special values disagree

@@ -63,6 +63,32 @@ TEST(FactsOf, PlainArgumentsDifferByTheirTexts) {
   EXPECT_FALSE(FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics).Has(Facts::kDiffers));
 }
 
+TEST(FactsOf, WhereATensorLiesIsNoArgument) {
+  Value a, b;
+  a.kind = b.kind = Value::Kind::kPlain;
+  const auto differs = [&](const char* ours, const char* theirs) {
+    a.text = ours, b.text = theirs;
+    return FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics).Has(Facts::kDiffers);
+  };
+  EXPECT_FALSE(differs("cuda:0", "cpu"));
+  EXPECT_FALSE(differs("npu:7", "cuda:0"));
+  EXPECT_TRUE(differs("cuda:0", "mean"));
+  EXPECT_TRUE(differs("sum", "mean"));
+}
+
+TEST(FactsOf, AnotherDtypeAmongTheArgumentsIsToldApart) {
+  Value a, b;
+  a.kind = b.kind = Value::Kind::kPlain;
+  a.text = "torch.bfloat16", b.text = "torch.float32";
+  Facts facts = FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics);
+  EXPECT_TRUE(facts.Has(Facts::kOtherType));
+  EXPECT_FALSE(facts.Has(Facts::kDiffers));
+  b.text = "torch.channels_last";
+  facts = FactsOf(Role::kInput, a, &b, nullptr, nullptr, Compared::kStatistics);
+  EXPECT_FALSE(facts.Has(Facts::kOtherType));
+  EXPECT_TRUE(facts.Has(Facts::kDiffers));
+}
+
 TEST(FactsOf, ChecksumsTellThatSomethingDiffersAndStatisticsHowMuch) {
   Value target = Tensor(2, -1, 0, 10), golden = target;
   target.checksum = "a", golden.checksum = "b";

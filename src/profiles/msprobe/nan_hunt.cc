@@ -73,14 +73,12 @@ Result<Listing> HuntNan(const std::string& path) {
     options.check_values = false;
     VN_ASSIGN_OR_RETURN(const Dump dump, Dump::Open(file, options));
     const Trace trace(dump, Rules::Verdict());
-    const bool has_operators = std::any_of(trace.calls().begin(), trace.calls().end(),
-                                           [](const Call& call) { return !call.is_module; });
     std::optional<Result<StackFile>> stacks;
     const std::string rank = fs::path(file).lexically_relative(path).parent_path().string();
     for (std::uint32_t record = 0; record < dump.records().size(); ++record) {
       const Call& call = trace.calls()[record];
       // What a parameter got was made by a call before.
-      if (call.pass == Pass::kGradient || (call.is_module && has_operators)) continue;
+      if (call.pass == Pass::kGradient || call.is_frame) continue;
       const Special special = SpecialOf(dump, call, record);
       if (special.made == Special::kNothing) continue;
       std::string input, output;

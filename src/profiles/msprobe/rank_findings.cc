@@ -125,9 +125,8 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
         add(kind, name(), Shortened(a), wanted_[row] == kNoRow ? "" : Shortened(b), error);
       };
       const bool is_input = facts.role == Role::kInput && !what.is_module;
-      if (facts.Has(Facts::kDiffers) && facts.role != Role::kOutput && !what.is_module) {
-        facts.Has(Facts::kTensor) ? void() : sides(kArgument, 0);
-      }
+      if (facts.Has(Facts::kDiffers) && is_input && !facts.Has(Facts::kTensor)) sides(kArgument, 0);
+      if (facts.Has(Facts::kOtherType) && is_input) sides(kDtype, 0);
       if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > 0 &&
           what.pass == Pass::kForward) {
         add(kWeight, name(), "", "", facts.error);

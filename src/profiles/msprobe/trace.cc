@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint32_t kLookAhead = 4;  // construct.json has the order of dump.json, with gaps
 constexpr std::string_view kModules[] = {"Module", "Cell"};
 constexpr std::string_view kPasses[] = {"forward", "backward", "parameters_grad"};  // in the order of Pass
+constexpr std::string_view kDispatched = "Aten.", kBackwardOperator = "_backward";
 constexpr std::string_view kCollectives[] = {"Distributed", "MintDist"};
 
 bool IsNumber(std::string_view text) {
@@ -89,6 +90,19 @@ Trace::Trace(const Dump& dump, const Rules& rules, const Renames& renames) : dum
   calls_.reserve(dump.records().size());
   for (const Record& record : dump.records()) calls_.push_back(ParseCall(record.name, renames));
   ReadParents(renames);
+  MarkFrames(calls_);
+  FindBackward();
+}
+
+// Dispatched operators do not say that they run backward: from the first one that only does so on, they do.
+void Trace::FindBackward() {
+  const auto is_backward = [](const Call& call) {
+    return call.kind.starts_with(kDispatched) && call.kind.find(kBackwardOperator) != std::string_view::npos;
+  };
+  auto at = std::find_if(calls_.begin(), calls_.end(), is_backward);
+  for (; at != calls_.end(); ++at) {
+    if (at->kind.starts_with(kDispatched)) at->pass = Pass::kBackward;
+  }
 }
 
 // Where a module call stands, however the model was wrapped and whatever its class is called.
@@ -110,9 +124,11 @@ const Call& Trace::TraitsOf(std::string_view leaf) {
   Call& traits = found->second;
   if (!is_new) return traits;
   const std::pair<const char*, bool Call::*> lists[] = {
-      {"products", &Call::is_product}, {"steps", &Call::is_step},     {"cancelling", &Call::is_cancelling},
-      {"scalings", &Call::is_scaling}, {"writers", &Call::is_writer}, {"unset", &Call::is_unset},
-      {"random", &Call::is_random},    {"orders", &Call::is_order},   {"shares", &Call::is_share}};
+      {"products", &Call::is_product},      {"steps", &Call::is_step},
+      {"cancelling", &Call::is_cancelling}, {"scalings", &Call::is_scaling},
+      {"writers", &Call::is_writer},        {"unset", &Call::is_unset},
+      {"random", &Call::is_random},         {"orders", &Call::is_order},
+      {"shares", &Call::is_share},          {"workspaces", &Call::has_workspace}};
   for (const auto& [list, trait] : lists) traits.*trait = rules_.Lists(list, leaf);
   return traits;
 }

@@ -34,6 +34,7 @@ class Trace {
 
  private:
   void ReadParents(const Renames& renames);
+  void FindBackward();
   Call ParseCall(std::string_view name, const Renames& renames);
   std::string_view PlaceOf(std::string_view module_name);
   // What the rules say of calls of a kind; asked once for each.
