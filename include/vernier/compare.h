@@ -81,9 +81,9 @@ struct Culprit {
   double given = 0, made = 0, usual = 0;  // error of its inputs, of its outputs, and what its class shows
   std::vector<Outside> arguments;         // those of its own that differ
   std::vector<Evidence> evidence;
-  std::vector<std::string> around;       // the calls around it and itself: what to record again
-  std::string worst;                     // of its worst tensor: where, and what stands there
-  std::string target_file, golden_file;  // of its worst tensor; empty: none
+  std::vector<std::string> around, golden_around;  // the calls around it and itself: what to record again
+  std::string worst;                               // of its worst tensor: where, and what stands there
+  std::string target_file, golden_file;            // of its worst tensor; empty: none
 };
 
 // One pair whose elements were looked at, because CompareRequest::worst asked for it.

@@ -18,13 +18,15 @@ constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum mo
 // What holds of any of a call's values.
 struct Look {
   bool half = false, mixed = false, differs = false;
-  bool blind = true;         // nothing that it was given is known on both sides
-  bool lacks_input = false;  // something that it was given is not
-  bool huge_input = false, huge_output = false;
+  bool blind = true;                                 // nothing that it was given is known on both sides
+  bool lacks_input = false;                          // something that it was given is not
+  bool masked_input = false, masked_output = false;  // with values that hide what else is there
+  bool takes_mask = false;                           // one of them, or of booleans or integers
   bool gives_floats = false;
-  bool other_mask = false;  // it was given another mask, by its checksum
-  bool local = false;       // only some elements of its output differ
-  bool keeps_mean = false;  // its output has the same mean
+  bool other_mask = false;   // it was given another mask, by its checksum
+  bool other_index = false;  // it was given other integers or booleans, which no rounding explains
+  bool local = false;        // only some elements of its output differ
+  bool keeps_mean = false;   // its output has the same mean
 };
 
 Look LookAt(std::span<const Facts> all) {
@@ -42,8 +44,12 @@ Look LookAt(std::span<const Facts> all) {
     see(mixed_input, !is_output && facts.Has(Facts::kMixed));
     look.blind = look.blind && !facts.Has(Facts::kMatched);
     see(look.lacks_input, is_input && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
-    see(look.huge_input, !is_output && facts.Has(Facts::kHuge));
-    see(look.huge_output, is_output && facts.Has(Facts::kHuge));
+    const bool is_masked = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned);
+    const bool is_whole = facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
+    see(look.masked_input, !is_output && is_masked);
+    see(look.masked_output, is_output && is_masked);
+    see(look.takes_mask, is_input && (is_masked || is_whole));
+    see(look.other_index, is_input && is_whole && facts.Has(Facts::kMeasured) && facts.error > 0);
     see(look.gives_floats, is_output && facts.Has(Facts::kFloat));
     // Of a mask a checksum tells only that it is another one.
     see(look.other_mask,
@@ -144,7 +150,7 @@ class Search {
     while (call-- > 0 && since < rules_.orphan_reach) {
       if (in_.target[call].is_frame) continue;
       const Look look = LookAt(FactsOf(call));
-      if (look.huge_output) return look.huge_input && HasPartner(call) ? call : kNoCall;
+      if (look.masked_output) return look.takes_mask && HasPartner(call) ? call : kNoCall;
       ++since;
     }
     return kNoCall;
@@ -251,12 +257,12 @@ class Search {
       }
     }
     // What goes in is not known: it may have any error that was made just before.
-    if (look.huge_input || fused) {
+    if (look.masked_input || fused) {
       for (const double error : recent_) errors.given = std::fmax(errors.given, error);
     }
     // What a module gives back may be as wrong as what was made in it.
     if (in_.target[index].is_around) errors.given = std::fmax(errors.given, made_);
-    if (look.huge_output) errors.result = std::fmax(errors.result, errors.given);
+    if (look.masked_output) errors.result = std::fmax(errors.result, errors.given);
     return errors;
   }
 
@@ -264,7 +270,8 @@ class Search {
   void Accuse(std::uint32_t index, const Look& look, const Errors& errors, double tolerance, double strain) {
     const double given = errors.given, result = errors.result;
     const Call& call = in_.target[index];
-    if (IsExact() && look.other_mask) return BlameEntry(index, given, tolerance);
+    if (IsExact() && (look.other_mask || (look.other_index && result > tolerance)))
+      return BlameEntry(index, given, tolerance);
     // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
     const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
     if (look.differs && result > std::fmax(kShows * given, shows))
@@ -279,7 +286,7 @@ class Search {
     const bool grew = result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.saved);
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
-    if (call.is_share && look.huge_input && look.keeps_mean) {
+    if (call.is_share && look.masked_input && look.keeps_mean) {
       if (const std::uint32_t masking = MaskingBefore(index); masking != kNoCall)
         return Blame(masking, Reason::kInput, made_, result, tolerance);
     }

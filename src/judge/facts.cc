@@ -107,7 +107,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
               const SketchEstimate* estimate, Compared by) {
   Facts facts;
   facts.role = role;
-  const auto set = [&](Facts::Flag flag, bool on) { facts.flags |= on ? flag : 0; };
+  const auto set = [&](Facts::Flag flag, bool on) { facts.flags |= on ? std::uint32_t{flag} : 0; };
   set(Facts::kTensor, target.kind == Value::Kind::kTensor);
   set(Facts::kPlain, target.kind == Value::Kind::kPlain);
   set(Facts::kFloat, target.is_float);
@@ -129,6 +129,8 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   set(Facts::kOtherShape, target.shape != golden->shape);
   facts.norm = Known(golden->norm) ? Clamped(golden->norm) : 0;
   if (facts.Has(Facts::kOtherShape)) return facts;
+  if (facts.Has(Facts::kMixed) && by == Compared::kChecksums) by = Compared::kStatistics;  // of other bytes
+  set(Facts::kDrowned, by != Compared::kTensors && std::isinf(target.norm) && std::isinf(golden->norm));
   const bool has_statistics = Known(target.max) && Known(golden->max);
   set(Facts::kLocal, has_statistics && IsLocal(target, *golden));
   set(Facts::kMeanKept, IsMeanKept(target, *golden));

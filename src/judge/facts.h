@@ -31,7 +31,7 @@ struct Value {
 enum class Compared : std::uint8_t { kTensors, kStatistics, kChecksums };
 
 struct Facts {
-  enum Flag : std::uint16_t {
+  enum Flag : std::uint32_t {
     kMatched = 1,
     kTensor = 2,
     kPlain = 4,
@@ -45,10 +45,11 @@ struct Facts {
     kMeasured = 1024,  // `error` is known
     kChecked = 2048,   // by checksum alone: an error is 0 or unknown
     // By the statistics of both sides:
-    kLocal = 4096,      // the extremes are the same, so only some elements differ
-    kMeanKept = 8192,   // the means are the same up to rounding
-    kShuffled = 16384,  // all of them are the same, the checksums are not: the values changed places
-    kOtherType = 32768  // a plain one that names another dtype; no kDiffers
+    kLocal = 4096,       // the extremes are the same, so only some elements differ
+    kMeanKept = 8192,    // the means are the same up to rounding
+    kShuffled = 16384,   // all of them are the same, the checksums are not: the values changed places
+    kOtherType = 32768,  // a plain one that names another dtype; no kDiffers
+    kDrowned = 65536     // infinite on both sides, so that sums tell nothing, and sums are all that is known
   };
 
   float error = 0;  // relative to the golden's size; infinite where special values disagree
@@ -57,7 +58,7 @@ struct Facts {
   float norm = 0;   // of the golden; infinite: not finite
   float own_norm = 0;  // of the target
   float num_elements = 0;
-  std::uint16_t flags = 0;
+  std::uint32_t flags = 0;
   Role role = Role::kInput;
 
   bool Has(Flag flag) const { return (flags & flag) != 0; }

@@ -42,8 +42,8 @@ void Members(Io& io, Culprit& c) {
   io("row", c.row), io("module", c.module), io("called_from", c.called_from), io("stack", c.stack);
   io("given", c.given), io("made", c.made), io("usual", c.usual);
   io("arguments", c.arguments), io("evidence", c.evidence);
-  io("around", c.around), io("worst", c.worst), io("target_file", c.target_file),
-      io("golden_file", c.golden_file);
+  io("around", c.around), io("golden_around", c.golden_around), io("worst", c.worst),
+      io("target_file", c.target_file), io("golden_file", c.golden_file);
 }
 template <class Io>
 void Members(Io& io, DifferentElement& e) {

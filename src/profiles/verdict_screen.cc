@@ -16,7 +16,9 @@ constexpr std::size_t kWidth = 100, kMostLines = 24;
 constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3,
                       kShownGroups = 4;
 constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::size_t kLeastName = 24;  // columns that a name keeps
 constexpr double kLowestBar = 1e-7;
+constexpr double kOfRounding = 1e-2;  // the largest error that is called so
 
 // Columns, counting a character of UTF-8 as one.
 std::size_t Columns(std::string_view text) {
@@ -24,11 +26,13 @@ std::size_t Columns(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// Cuts what does not fit, out of the middle of what is longest: its two ends tell most.
-std::string Fit(std::string_view text, std::size_t width) {
+// Cuts what does not fit, out of the middle: the two ends tell most. Of text that is read from its beginning
+// the end is cut.
+enum class Cut : std::uint8_t { kMiddle, kEnd };
+std::string Fit(std::string_view text, std::size_t width, Cut cut = Cut::kMiddle) {
   std::string line = Printable(text);
   if (Columns(line) <= width || width < 3) return line;
-  const std::size_t keep = width - 1, head = keep / 2, tail = keep - head;
+  const std::size_t keep = width - 1, head = cut == Cut::kEnd ? keep : keep / 2, tail = keep - head;
   const auto byte_of = [&](std::size_t column) {
     std::size_t at = 0;
     for (std::size_t seen = 0; at < line.size(); ++at) {
@@ -59,7 +63,7 @@ class Lines {
   // `reserved`: lines at the end that are kept for commands.
   explicit Lines(std::size_t reserved) : reserved_(reserved) {}
 
-  void Add(std::string_view line) { AddDone(Fit(line, kWidth)); }
+  void Add(std::string_view line, Cut cut = Cut::kMiddle) { AddDone(Fit(line, kWidth, cut)); }
   // With colours, and cut where it must be. What does not fit one screen is left to summary.json.
   void AddDone(std::string line) {
     if (room() > reserved_) lines_.push_back(std::move(line));
@@ -102,7 +106,8 @@ std::string Coloured(std::string_view text, RunVerdict verdict, bool colour) {
   return std::string(kColours[static_cast<std::size_t>(verdict)]) + std::string(text) + "\033[0m";
 }
 
-std::string MatchingText(const RankOutcome& rank) {
+// How calls were paired and rows were matched: on one line where it fits.
+void AddMatching(const RankOutcome& rank, Lines& lines) {
   std::string text;
   if (rank.num_calls > 0) {
     std::uint64_t num_paired = 0;
@@ -113,15 +118,16 @@ std::string MatchingText(const RankOutcome& rank) {
     }
     text = fmt::format("{} calls paired{}", num_paired, others);
     if (rank.num_alone > 0) text += fmt::format(", {} alone", rank.num_alone);
-    text += fmt::format(" · {}/{} rows matched", rank.num_matched, rank.num_target);
-  } else {
-    text = fmt::format("{}/{} matched", rank.num_matched, rank.num_target);
   }
-  std::string rules;
-  for (const auto& [rule, count] : rank.num_matched_by)
-    rules += fmt::format("{}{}", rules.empty() ? " by " : ", ", rule);
-  text += rules;
-  return text + fmt::format(" · {} · {} failing", rank.mode, rank.num_failed);
+  std::string rows =
+      fmt::format("{}/{}{} matched", rank.num_matched, rank.num_target, rank.num_calls > 0 ? " rows" : "");
+  for (std::size_t i = 0; i < rank.num_matched_by.size(); ++i)
+    rows += fmt::format("{}{}", i == 0 ? " by " : ", ", rank.num_matched_by[i].first);
+  rows += fmt::format(" · {} · {} failing", rank.mode, rank.num_failed);
+  const std::string both = text.empty() ? rows : text + " · " + rows;
+  if (Columns(both) <= kWidth) return lines.Add(both);
+  lines.Add(text);
+  lines.Add(rows);
 }
 
 // "blocks.2.norm1 (LayerNorm)" of "Module.blocks.2.norm1.LayerNorm.forward.0".
@@ -162,7 +168,7 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
                     kWidth - 9));
   lines.Add(fmt::format("  record  {}", found.record));
   if (const std::string& line = found.called_from.empty() ? found.stack : found.called_from; !line.empty())
-    lines.Add("  " + SourceText(line));
+    lines.Add("  " + SourceText(line), Cut::kEnd);
   lines.Add(fmt::format("  why     {}", found.why));
   for (std::size_t i = 1; i < std::min(found.arguments.size(), kShownArguments + 1); ++i)
     lines.Add("          " + ArgumentText(found.arguments[i], found.record));
@@ -237,13 +243,15 @@ void AddOutside(const RankOutcome& rank, Lines& lines) {
   for (const Outside& found : rank.outside) {
     const bool told = rank.culprit && found.name.starts_with(rank.culprit->record);
     if (told || num_shown++ >= kShownOutside) continue;
-    std::string text = fmt::format("        {} {}", found.what, found.name);
+    std::string text;
     if (!found.where.empty()) text += "   " + found.where;
     if (found.error > 0) text += fmt::format("   error {}", ErrorText(found.error));
     if (!found.target.empty() || !found.golden.empty())
       text += fmt::format("   target {}   golden {}", found.target.empty() ? "none" : found.target,
                           found.golden.empty() ? "none" : found.golden);
-    lines.Add(text);
+    const std::string what = fmt::format("        {} ", found.what);
+    const std::size_t taken = what.size() + Columns(text);
+    lines.Add(what + Fit(found.name, taken + kLeastName < kWidth ? kWidth - taken : kLeastName) + text);
   }
   if (!rank.renames.empty() && rank.num_alone > 0) {
     std::string command = "        the same places under other names?";
@@ -259,9 +267,12 @@ std::string StateText(const RankOutcome& rank) {
       return rank.mode == "statistics" ? "every recorded statistic is the same"
                                        : "everything that was compared is the same";
     case RunVerdict::kNoise:
-      return rank.worst_error == 0 ? "what was compared is the same; see below for what has no partner"
-                                   : fmt::format("the largest error is {} in {}: rounding explains it",
-                                                 ErrorText(rank.worst_error), rank.worst_record);
+      return rank.worst_error == 0
+                 ? "what was compared is the same; see below for what has no partner"
+                 : fmt::format("the largest error is {} in {}: {}", ErrorText(rank.worst_error),
+                               rank.worst_record,
+                               rank.worst_error <= kOfRounding ? "rounding explains it"
+                                                               : "grown from rounding, call by call");
     case RunVerdict::kDiverged:
       if (rank.worst_record.empty())
         return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
@@ -392,7 +403,7 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
       Coloured(heading, outcome.verdict, colour) + (names.empty() ? "" : "  ") +
       (time.empty() ? names
                     : fmt::format("{}{:>{}}", names, time, kWidth - heading.size() - 2 - Columns(names))));
-  lines.Add(MatchingText(shown));
+  AddMatching(shown, lines);
   lines.Blank();
   AddRank(shown, colour, lines);
   std::vector<const RankOutcome*> others;
@@ -422,7 +433,7 @@ std::string VerdictLines(const RankOutcome& rank) {
 std::string RankScreen(const RankOutcome& rank) {
   Lines lines(0);
   lines.Add(Heading(rank.verdict));
-  lines.Add(MatchingText(rank));
+  AddMatching(rank, lines);
   AddRank(rank, false, lines);
   return lines.Text();
 }

@@ -332,6 +332,33 @@ TEST_F(Pairing, SharesOfAWholeThatStillAddUpPointToTheMask) {
   EXPECT_EQ(found.culprit->call, 7u) << "shares that do not add up are its own fault";
 }
 
+TEST_F(Pairing, AMaskOfBooleansIsNamedWhereItIsPutIn) {
+  Same("linear", 6);
+  Add("masked_fill", 0, 0);
+  Facts mask = Tensor(Role::kInput, 0);
+  mask.flags &= ~std::uint32_t{Facts::kFloat};
+  facts_.insert(facts_.end() - 1, mask);
+  first_.back() = facts_.size();
+  Output().flags |= Facts::kDrowned;
+  Add("softmax", 0, 0.3).is_share = true;
+  Input().flags |= Facts::kDrowned;
+  Output().flags |= Facts::kMeanKept;
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u) << "nothing but its mask can have been another one";
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
+TEST_F(Pairing, OtherIntegersAreTheCauseOfAnotherOutput) {
+  Same("linear", 6);
+  Add("embedding", 1e-4, 0.3);
+  Input().flags &= ~std::uint32_t{Facts::kFloat};
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput) << "integers are not rounded";
+}
+
 TEST_F(Pairing, AnotherMaskIsKnownByItsChecksumAlone) {
   Same("linear", 6);
   Add("add", 1e-30, 0);
@@ -435,7 +462,7 @@ TEST_F(Pairing, WhatAKernelKeepsForItsBackwardCallIsNoResult) {
   Same("linear", 6);
   Add("cudnn_rnn", 0, 0).has_workspace = true;
   Facts workspace = Tensor(Role::kOutput, HUGE_VAL);
-  workspace.flags &= static_cast<std::uint16_t>(~Facts::kFloat);
+  workspace.flags &= ~std::uint32_t{Facts::kFloat};
   facts_.push_back(workspace);
   first_.back() = facts_.size();
   Same("linear", 1);

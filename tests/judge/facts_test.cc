@@ -165,5 +165,24 @@ TEST(FactsOf, EqualStatisticsWithAnotherChecksumAreTheSameValuesInOtherPlaces) {
   EXPECT_FALSE(by_checksum().Has(Facts::kShuffled)) << "masks drown the sums";
 }
 
+TEST(FactsOf, SumsThatAreInfiniteOnBothSidesTellNothingWhereOnlySumsAreKnown) {
+  const Value masked = Tensor(2, -HUGE_VAL, -HUGE_VAL, HUGE_VAL), plain = Tensor(2, -1, 0.1, 10);
+  EXPECT_TRUE(ByStatistics(masked, masked).Has(Facts::kDrowned));
+  EXPECT_FALSE(ByStatistics(masked, plain).Has(Facts::kDrowned)) << "one side alone is a difference";
+  EXPECT_FALSE(ByStatistics(plain, plain).Has(Facts::kDrowned));
+  const PairMeasures measures;
+  EXPECT_FALSE(
+      FactsOf(Role::kInput, masked, &masked, &measures, nullptr, Compared::kTensors).Has(Facts::kDrowned));
+}
+
+TEST(FactsOf, ChecksumsOfDifferentDtypesAreNotCompared) {
+  Value half = Tensor(2, -1, 0, 10), golden = half;
+  half.dtype = "torch.bfloat16", half.is_half = true;
+  half.checksum = "0badcafe", golden.checksum = "600dcafe";
+  const Facts facts = FactsOf(Role::kOutput, half, &golden, nullptr, nullptr, Compared::kChecksums);
+  EXPECT_FALSE(facts.Has(Facts::kChecked));
+  EXPECT_EQ(facts.error, 0) << "by their statistics they are the same";
+}
+
 }  // namespace
 }  // namespace vernier

@@ -23,16 +23,21 @@ const RankOutcome* FirstOf(const CompareOutcome& outcome) {
   return first;
 }
 
-// The number behind a word in a path: 3 of ".../step3/rank0/dump.json".
+// The number behind a word in a path: 3 of ".../step3/rank0/dump.json". The last one: folders above the dumps
+// have names of their own.
 int NumberBehind(std::string_view word, const fs::path& path) {
+  int found = -1;
   for (const fs::path& part : path) {
     const std::string name = part.string();
-    if (name.starts_with(word)) return RankNumber(name);
+    if (name.starts_with(word) && name.size() > word.size() &&
+        name.find_first_not_of("0123456789", word.size()) == std::string::npos)
+      found = RankNumber(name);
   }
-  return -1;
+  return found;
 }
 
-std::string ConfigJson(const RankOutcome& rank, const fs::path& dump_path) {
+std::string ConfigJson(const RankOutcome& rank, const fs::path& recorded,
+                       const std::vector<std::string>& calls, const fs::path& dump_path) {
   const auto quoted = [](std::string_view text) {
     std::string json;
     AppendJsonString(text, json, JsonText::kUtf8);
@@ -42,15 +47,16 @@ std::string ConfigJson(const RankOutcome& rank, const fs::path& dump_path) {
     return number < 0 ? std::string("[]") : fmt::format("[{}]", number);
   };
   std::string list;
-  for (const std::string& name : rank.culprit->around)
+  for (const std::string& name : calls)
     list += fmt::format("{}\n      {}", list.empty() ? "" : ",", quoted(name));
   return fmt::format(
       "{{\n  \"task\": \"tensor\",\n  \"dump_path\": {},\n  \"rank\": {},\n  \"step\": {},\n  \"level\": "
       "{},\n"
       "  \"tensor\": {{\n    \"scope\": [],\n    \"list\": [{}\n    ],\n    \"data_mode\": [\"all\"]\n  "
       "}}\n}}\n",
-      quoted(dump_path.string()), numbers(NumberBehind("rank", rank.target)),
-      numbers(NumberBehind("step", rank.target)), quoted(rank.level.empty() ? "L1" : rank.level), list);
+      quoted(dump_path.string()), numbers(NumberBehind("rank", fs::absolute(recorded))),
+      numbers(NumberBehind("step", fs::absolute(recorded))), quoted(rank.level.empty() ? "L1" : rank.level),
+      list);
 }
 
 }  // namespace
@@ -71,13 +77,16 @@ Result<Done> FindNext(const fs::path& folder, std::string_view stamp, CompareOut
     return Done{};
   }
   const fs::path next = folder / fmt::format("next_{}", stamp);
-  for (const char* const side : {"target", "golden"}) {
+  for (const bool is_target : {true, false}) {
+    const char* const side = is_target ? "target" : "golden";
     const fs::path dump_path = next / side, config = dump_path / "config.json";
     std::error_code failed;
     fs::create_directories(dump_path, failed);
     if (failed) return Error{ErrorCode::kIo, dump_path.string(), failed.message()};
     VN_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(config));
-    VN_RETURN_IF_ERROR(file.Write(ConfigJson(*rank, fs::absolute(dump_path))));
+    VN_RETURN_IF_ERROR(
+        file.Write(ConfigJson(*rank, is_target ? rank->target : rank->golden,
+                              is_target ? found.around : found.golden_around, fs::absolute(dump_path))));
     VN_RETURN_IF_ERROR(file.Commit());
     outcome.written.push_back(config);
     outcome.next.push_back(

@@ -73,6 +73,7 @@ std::string RankVerdict::BehindGolden(std::uint32_t call) const {
 void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   enum What {
     kEnvironment,
+    kInput,
     kArgument,
     kWeight,
     kDtype,
@@ -83,9 +84,9 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     kFused,
     kNumWhats
   };
-  static constexpr std::string_view kWhats[] = {"setting",         "argument",       "weight",
-                                                "dtype",           "shape",          "missing call",
-                                                "additional call", "reordered call", "fused call"};
+  static constexpr std::string_view kWhats[] = {
+      "setting", "input",        "argument",        "weight",         "dtype",
+      "shape",   "missing call", "additional call", "reordered call", "fused call"};
   std::uint64_t counts[kNumWhats] = {};
   std::vector<Outside> first[kNumWhats];
   const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
@@ -100,7 +101,9 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     const auto other = theirs.find(name);
     if (other != theirs.end() && other->second != text) add(kEnvironment, name, text, other->second, 0);
   }
+  const std::vector<std::uint32_t> parameters = DifferentParameters();
   std::uint32_t last = 0;
+  bool made = false;  // any call before gave something else, so that an input may come from it
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
     const Call& what = target_.calls()[call];
     const std::uint32_t partner = alignment_.golden_of[call];
@@ -131,9 +134,15 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
           what.pass == Pass::kForward) {
         add(kWeight, name(), "", "", facts.error);
       }
+      const bool is_other = facts.Has(Facts::kMeasured) && facts.error > 0 && !facts.Has(Facts::kMixed);
+      if (facts.role == Role::kInput && is_other && !made && ParameterOf(row, parameters) == kNoRow)
+        add(kInput, name(), "", "", facts.error);
       if (is_input && facts.Has(Facts::kMixed)) sides(kDtype, 0);
       if (is_input && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) sides(kShape, 0);
     }
+    made = made || std::any_of(FirstOf(call), FirstOf(call + 1), [](const Facts& facts) {
+             return facts.role == Role::kOutput && (facts.error > 0 || facts.Has(Facts::kOtherShape));
+           });
   }
   for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
     if (alignment_.IsGoldenAlone(call) && !golden_.calls()[call].is_module)
@@ -151,6 +160,48 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     outcome.num_outside.emplace_back(kWhats[i], counts[i]);
     for (Outside& outside : first[i]) outcome.outside.push_back(std::move(outside));
   }
+}
+
+std::vector<std::uint32_t> RankVerdict::DifferentParameters() const {
+  std::vector<std::uint32_t> rows;
+  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    if (target_.calls()[call].pass != Pass::kForward) continue;
+    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
+      const Facts& facts = facts_[row];
+      if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > 0)
+        rows.push_back(static_cast<std::uint32_t>(row));
+    }
+  }
+  return rows;
+}
+
+std::uint32_t RankVerdict::ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const {
+  const Facts& facts = facts_[row];
+  for (const std::uint32_t parameter : different) {
+    const Facts& other = facts_[parameter];
+    if (other.own_norm == facts.own_norm && other.norm == facts.norm && other.error == facts.error)
+      return parameter;
+  }
+  return kNoRow;
+}
+
+std::string RankVerdict::WhatEntered(std::uint32_t call) const {
+  std::uint32_t worst = kNoRow;
+  for (std::uint32_t row = static_cast<std::uint32_t>(first_[call]); row < first_[call + 1]; ++row) {
+    const Facts& facts = facts_[row];
+    if (facts.role == Role::kOutput || !facts.Has(Facts::kMeasured) || facts.error == 0) continue;
+    if (worst == kNoRow || facts.error > facts_[worst].error) worst = row;
+  }
+  constexpr std::string_view kNobody = "and no call before made it";
+  if (worst == kNoRow) return fmt::format("what it is given is wrong, {}: most likely a mask", kNobody);
+  const std::string port = target_.SuffixOf(worst).substr(1);
+  const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
+  if (parameter != kNoRow) return fmt::format("{} is another weight: {}", port, npu_.NameOf(parameter));
+  const Facts& facts = facts_[worst];
+  const std::string_view guess = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned) ? "another mask"
+                                 : facts.Has(Facts::kFloat) ? "data, a weight, a mask or a position"
+                                                            : "other data, or another mask";
+  return fmt::format("{} differs, {}: {}", port, kNobody, guess);
 }
 
 void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
@@ -245,9 +296,13 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
       return found.arguments.empty() ? "the golden gives it an argument more"
                                      : ArgumentText(found.arguments[0], found.record);
     case Reason::kInput:
-      return "what it is given is wrong, and no call before made it: data, a weight, a mask or a place";
-    case Reason::kAdditional:
-      return "only the target makes this call; what follows it is wrong";
+      return WhatEntered(blame.call);
+    case Reason::kAdditional: {
+      const Special made = SpecialOf(npu_, call, blame.call);
+      return made.made == Special::kNothing
+                 ? "only the target makes this call; what follows it is wrong"
+                 : fmt::format("only the target makes this call, and it {}", SpecialText(made));
+    }
     case Reason::kMissing:
       return fmt::format("only the golden makes this call, before {}", call.name);
     case Reason::kGradient:
@@ -285,7 +340,10 @@ Culprit RankVerdict::CulpritOf(const Blame& blame) const {
     if (i != blame.call && !counts(i)) continue;
     seen += i > blame.call;
     found.around.emplace_back(calls[i].name);
+    if (const std::uint32_t golden = alignment_.golden_of[i]; golden != kNoCall)
+      found.golden_around.emplace_back(golden_.calls()[golden].name);
   }
+  if (missing) found.golden_around.emplace_back(call.name);
   return found;
 }
 
@@ -339,14 +397,21 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                                                                 : RunVerdict::kIdentical;
   if (!findings.culprit) return;
   outcome.culprit = CulpritOf(*findings.culprit);
-  const std::uint32_t call = findings.culprit->call;
-  const bool masked =
-      std::any_of(facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]),
-                  facts_.begin() + static_cast<std::ptrdiff_t>(first_[call + 1]),
-                  [](const Facts& facts) { return facts.role != Role::kOutput && facts.Has(Facts::kHuge); });
-  if (masked && builder_.mode() == Mode::kStatistics)
+  if (builder_.mode() != Mode::kStatistics) return;
+  const auto is_given = [&](auto holds) {
+    const std::uint32_t call = findings.culprit->call;
+    return std::any_of(FirstOf(call), FirstOf(call + 1),
+                       [&](const Facts& facts) { return facts.role == Role::kInput && holds(facts); });
+  };
+  if (is_given([](const Facts& facts) { return facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned); })) {
     outcome.doubts.push_back(
         "its inputs hold mask values, of which statistics tell nothing: the mask may be the cause");
+  } else if (findings.culprit->given == 0 && is_given([](const Facts& facts) {
+               return facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
+             })) {
+    outcome.doubts.push_back(
+        "some of its inputs are integers or booleans, of which statistics tell little: they may differ");
+  }
 }
 
 // Where ranks meet: collectives by what they are and who takes part, messages by who sends to whom.

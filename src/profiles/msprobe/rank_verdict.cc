@@ -308,8 +308,7 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   if (is_wanted) seen_[pair.npu] = true;
   facts_[pair.npu] = facts;
   if (wanted_[pair.npu] == kNoRow)
-    facts_[pair.npu].flags &= static_cast<std::uint16_t>(Facts::kTensor | Facts::kPlain | Facts::kFloat |
-                                                         Facts::kHalf | Facts::kHuge);
+    facts_[pair.npu].flags &= Facts::kTensor | Facts::kPlain | Facts::kFloat | Facts::kHalf | Facts::kHuge;
 }
 
 std::vector<RowPair> RankVerdict::Rest() {

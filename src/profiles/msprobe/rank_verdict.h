@@ -44,6 +44,10 @@ class RankVerdict {
   void PairFusedInputs(const FusedRun& run);
   bool PairRowsInOrder(std::uint32_t call, std::uint32_t partner);
   void MarkOneSided();
+  // Where the facts of a call begin.
+  std::vector<Facts>::const_iterator FirstOf(std::uint32_t call) const {
+    return facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]);
+  }
   Recordings All() const { return {target_.calls(), golden_.calls(), alignment_, facts_, first_}; }
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;
@@ -52,6 +56,11 @@ class RankVerdict {
   std::string BehindGolden(std::uint32_t call) const;
   Culprit CulpritOf(const Blame& blame) const;
   std::string WhyOf(const Blame& blame, const Culprit& culprit) const;
+  // What was given to a call and is another one, in words.
+  std::string WhatEntered(std::uint32_t call) const;
+  std::vector<std::uint32_t> DifferentParameters() const;  // rows of the target's forward calls
+  // The parameter whose values an input has, among those that differ; kNoRow: none.
+  std::uint32_t ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const;
   void AddRows(const Blame& blame, Culprit& culprit) const;
   std::uint64_t NumUnread() const;
   std::vector<Meeting> Meetings() const;

@@ -38,10 +38,13 @@ class MsprobeVerdict : public testing::Test {
   }
   CompareOutcome Compare(bool strict = false) {
     Settings settings;
-    settings.generation = Generation::kCurrent;
-    settings.npu_path = folder_.path() / "t";
-    settings.bench_path = folder_.path() / "g";
     settings.strict = strict;
+    return Compare(std::move(settings));
+  }
+  CompareOutcome Compare(Settings settings) {
+    settings.generation = Generation::kCurrent;
+    if (settings.npu_path.empty()) settings.npu_path = folder_.path() / "t";
+    if (settings.bench_path.empty()) settings.bench_path = folder_.path() / "g";
     Result<CompareOutcome> outcome = RunCompare(settings);
     EXPECT_TRUE(outcome) << outcome.error().Message();
     return outcome ? *std::move(outcome) : CompareOutcome();
@@ -176,6 +179,65 @@ TEST_F(MsprobeVerdict, AnArgumentOfOneSideAloneIsNamed) {
   EXPECT_EQ(outcome.ranks[0].culprit->reason, "argument");
   ASSERT_EQ(outcome.ranks[0].culprit->arguments.size(), 1u);
   EXPECT_EQ(outcome.ranks[0].culprit->arguments[0].target, "tanh");
+}
+
+TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
+  auto calls = Chain(10);
+  calls.insert(calls.begin(), Call("Functional.embedding.0.forward", Tensor("7.0"), Tensor("2.0")));
+  Write("g/rank0", calls);
+  calls[0] = Call("Functional.embedding.0.forward", Tensor("8.0"), Tensor("3.0"));
+  calls[1] = Linear(0, 3, 2.5);
+  Write("t/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  const RankOutcome& rank = outcome.ranks[0];
+  ASSERT_TRUE(rank.culprit);
+  EXPECT_EQ(rank.culprit->record, "Functional.embedding.0.forward");
+  EXPECT_EQ(rank.culprit->reason, "input");
+  EXPECT_NE(rank.culprit->why.find("input.0 differs, and no call before made it"), std::string::npos)
+      << rank.culprit->why;
+  ASSERT_EQ(rank.outside.size(), 1u) << "what comes of it is not from outside";
+  EXPECT_EQ(rank.outside[0].what, "input");
+  EXPECT_EQ(rank.outside[0].name, "Functional.embedding.0.forward.input.0");
+}
+
+TEST_F(MsprobeVerdict, TheNextConfigNamesEachSidesOwnCallsAndPlaces) {
+  const auto add = [](int number, double out) {
+    return Call("Tensor.__add__." + std::to_string(number) + ".forward", Tensor("2.0"),
+                Tensor(std::to_string(out)));
+  };
+  auto golden = Chain(10), target = Chain(10);
+  golden.push_back(add(0, 2));
+  target.insert(target.begin() + 3, Call("Tensor.__add__.0.forward", Tensor("9.0", "-9.0"),
+                                         Tensor("9.0", "-9.0"), R"(,{"type":"int","value":0})"));
+  target.push_back(add(1, 3));
+  Write("rank_files_of_2026/g/step4/rank2", golden);
+  Write("rank_files_of_2026/t/step7/rank5", target);
+  Settings settings;
+  settings.npu_path = folder_.path() / "rank_files_of_2026/t/step7/rank5/dump.json";
+  settings.bench_path = folder_.path() / "rank_files_of_2026/g/step4/rank2/dump.json";
+  settings.output_path = folder_.path() / "out";
+  settings.format = ReportFormat::kCsv;
+  const CompareOutcome outcome = Compare(std::move(settings));
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Tensor.__add__.1.forward");
+  const auto config = [&](const std::string& side) {
+    for (const auto& path : outcome.written) {
+      if (!fs::path(path).string().ends_with(side + "/config.json")) continue;
+      std::ifstream file{fs::path(path)};
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    }
+    return std::string();
+  };
+  EXPECT_NE(config("target").find(R"("Tensor.__add__.1.forward")"), std::string::npos) << config("target");
+  EXPECT_NE(config("golden").find(R"("Tensor.__add__.0.forward")"), std::string::npos) << config("golden");
+  EXPECT_NE(config("target").find(R"("rank": [5],
+  "step": [7])"),
+            std::string::npos)
+      << config("target");
+  EXPECT_NE(config("golden").find(R"("rank": [2],
+  "step": [4])"),
+            std::string::npos)
+      << config("golden");
 }
 
 TEST_F(MsprobeVerdict, ARankIsTheVictimOfTheOneThatACollectiveBroughtItFrom) {
