@@ -106,6 +106,14 @@ std::string Coloured(std::string_view text, RunVerdict verdict, bool colour) {
   return std::string(kColours[static_cast<std::size_t>(verdict)]) + std::string(text) + "\033[0m";
 }
 
+// Green promises that everything was compared.
+std::string ColouredHeading(const CompareOutcome& outcome, bool colour) {
+  const bool whole = std::all_of(outcome.ranks.begin(), outcome.ranks.end(),
+                                 [](const RankOutcome& rank) { return rank.doubts.empty(); });
+  const bool fails = outcome.verdict == RunVerdict::kDiverged;
+  return Coloured(Heading(outcome.verdict), whole || fails ? outcome.verdict : RunVerdict::kUnknown, colour);
+}
+
 // How calls were paired and rows were matched: on one line where it fits.
 void AddMatching(const RankOutcome& rank, Lines& lines) {
   std::string text;
@@ -389,7 +397,7 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   Lines lines(outcome.next.size());
   const std::string_view heading = Heading(outcome.verdict);
   if (outcome.ranks.empty()) {
-    lines.AddDone(Coloured(heading, outcome.verdict, colour) + "  nothing was compared");
+    lines.AddDone(ColouredHeading(outcome, colour) + "  nothing was compared");
     return lines.Text();
   }
   const RankOutcome& shown = Shown(outcome);
@@ -399,8 +407,8 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   if (!target.empty() && !golden.empty())
     names = Fit(fmt::format("target {}  vs  golden {}", target, golden),
                 kWidth - heading.size() - time.size() - 4);
-  lines.AddCommand(
-      Coloured(heading, outcome.verdict, colour) + (names.empty() ? "" : "  ") +
+  lines.AddDone(
+      ColouredHeading(outcome, colour) + (names.empty() ? "" : "  ") +
       (time.empty() ? names
                     : fmt::format("{}{:>{}}", names, time, kWidth - heading.size() - 2 - Columns(names))));
   AddMatching(shown, lines);

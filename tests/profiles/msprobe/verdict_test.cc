@@ -333,5 +333,16 @@ TEST(VerdictScreen, IsNeverLongerThanAScreenAndShowsNoControlCharacters) {
   EXPECT_TRUE(text.ends_with("        third\n")) << text;
 }
 
+TEST(VerdictScreen, IsGreenOnlyWhereEverythingWasCompared) {
+  constexpr std::string_view kGreen = "\033[1;32mWITHIN NOISE", kYellow = "\033[1;33mWITHIN NOISE";
+  CompareOutcome outcome;
+  outcome.verdict = RunVerdict::kNoise;
+  outcome.ranks.resize(2);
+  for (RankOutcome& rank : outcome.ranks) rank.verdict = RunVerdict::kNoise;
+  EXPECT_TRUE(VerdictScreen(outcome, /*colour=*/true, -1).starts_with(kGreen));
+  outcome.ranks[1].doubts.emplace_back("1 call has no partner");
+  EXPECT_TRUE(VerdictScreen(outcome, /*colour=*/true, -1).starts_with(kYellow));
+}
+
 }  // namespace
 }  // namespace vernier::msprobe
