@@ -120,7 +120,7 @@ struct RankOutcome {
   RunVerdict verdict = RunVerdict::kUnknown;
   std::vector<std::string> doubts;  // why it cannot be told, or how far it can
   std::optional<Culprit> culprit;
-  std::string victim_of;   // the rank whose culprit came first, where a collective brought it here
+  std::string victim_of;   // the rank or step whose culprit came first and may have brought it here
   double worst_error = 0;  // the largest of an output or a gradient
   std::string worst_record;
   // The verdict's own pairing of calls, which may be another than that of the rows.

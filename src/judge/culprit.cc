@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kRecent = 6;
 constexpr double kShows = 2;        // an argument that differs makes so many times the error of the inputs
+constexpr double kNoResult = -1;
+constexpr double kFades = 100;      // so much smaller, what came in is forgotten
 constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
 
 // What holds of any of a call's values.
@@ -65,19 +67,27 @@ Look LookAt(std::span<const Facts> all) {
 // The largest errors of what a call was given and of what it gave.
 struct Errors {
   double given = 0, result = 0, excused = 0;
-  double saved = 0;       // of what it has kept from its forward call
+  double inherited = 0;   // of what it has kept from its forward call, or was given and is excused
   bool shuffled = false;  // what it gave holds the same values in other places
 };
 
 class Search {
  public:
   Search(const Recordings& recordings, const CulpritRules& rules)
-      : in_(recordings), rules_(rules), evidence_(recordings, rules) {}
+      : in_(recordings),
+        rules_(rules),
+        evidence_(recordings, rules),
+        first_backward_(static_cast<std::uint32_t>(
+            std::find_if(recordings.target.begin(), recordings.target.end(),
+                         [](const Call& call) { return call.pass != Pass::kForward; }) -
+            recordings.target.begin())),
+        largest_result_(recordings.target.size(), kNoResult) {}
 
   Findings Run() {
     See();
     for (std::uint32_t call = 0; call < in_.target.size() && !findings_.culprit; ++call) Judge(call);
     if (!findings_.culprit && !any_evidence_) FindHook();
+    FindWorst();
     return findings_;
   }
 
@@ -103,16 +113,38 @@ class Search {
         any_evidence_ = any_evidence_ || value.error > 0;
         if (value.excused) continue;
         if (value.error > (half ? rules_.alarm_half : rules_.alarm)) findings_.beyond_noise = true;
-        if (value.IsResult() && value.error > findings_.worst) {
-          findings_.worst = value.error;
-          findings_.worst_call = call;
-        }
+        if (value.IsResult()) largest_result_[call] = std::fmax(largest_result_[call], value.error);
       }
+    }
+  }
+
+  // Or of a hook: a call of the forward pass behind the first of the backward pass.
+  bool IsOfOptimizer(std::uint32_t call) const {
+    return call > first_backward_ && in_.target[call].pass == Pass::kForward;
+  }
+
+  void FindWorst() {
+    for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
+      const double error = largest_result_[call];
+      const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
+        return call >= one.call &&
+               (call < one.end || (IsOfOptimizer(call) && error <= kShows * one.given));
+      };
+      if (error <= findings_.worst) continue;
+      if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
+      findings_.worst = error;
+      findings_.worst_call = call;
     }
   }
 
   void Blame(std::uint32_t call, Reason reason, double given, double result, double usual) {
     findings_.culprit = vernier::Blame{call, in_.alignment.golden_of[call], reason, given, result, usual};
+  }
+
+  void Forget(std::uint32_t call, std::uint32_t end, double given) {
+    findings_.forgotten.push_back({call, end, given});
+    evidence_.Forgive(call);
+    forgotten_until_ = end;
   }
 
   // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
@@ -124,6 +156,31 @@ class Search {
       findings_.culprit->reason = Reason::kMissing;
       findings_.culprit->golden_call = missing;
     }
+  }
+
+  // Something wrong comes in, and a few calls later nothing is left of it, as of a bias before a
+  // normalisation: it moves nothing. Returns the call behind those that show it; kNoCall: it stays.
+  std::uint32_t ForgottenAt(std::uint32_t index, double given) const {
+    if (index > first_backward_) return kNoCall;
+    const double faded = given <= 1 ? given / kFades : 0;
+    const double limit = std::fmax(std::fmax(rules_.alarm, made_), faded);
+    std::uint32_t end = kNoCall;
+    double near = 0;
+    std::size_t num_clean = 0;
+    for (std::uint32_t i = index + 1; i < in_.target.size(); ++i) {
+      const Call& call = in_.target[i];
+      if (call.is_around || call.pass == Pass::kGradient || IsOfOptimizer(i)) continue;
+      if (largest_result_[i] == kNoResult) continue;
+      if (near < rules_.orphan_reach) {
+        ++near;
+        end = i + 1;
+      } else if (largest_result_[i] > limit) {
+        return kNoCall;
+      } else {
+        ++num_clean;
+      }
+    }
+    return num_clean >= rules_.least_seen ? end : kNoCall;
   }
 
   // The first of the operators that only the golden makes, just before the partner of a call.
@@ -239,12 +296,13 @@ class Search {
 
   Errors ErrorsOf(std::uint32_t index, const Look& look, bool fused, double tolerance) const {
     Errors errors;
-    errors.saved = evidence_.ErrorOfSaved(index);
+    errors.inherited = evidence_.ErrorOfSaved(index);
     // A sum may show the noise of all that it sums up.
     const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, kCoarsest);
     for (const Judged& value : evidence_.Of(index)) {
       if (!value.IsResult()) {
-        errors.given = std::fmax(errors.given, value.error);
+        double& error = value.excused ? errors.inherited : errors.given;
+        error = std::fmax(error, value.error);
         continue;
       }
       errors.shuffled = errors.shuffled || value.shuffled;
@@ -281,9 +339,11 @@ class Search {
         Blame(index, Reason::kGradient, made_, result, tolerance);
       return;
     }
-    if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame)
-      return BlameEntry(index, given, tolerance);
-    const bool grew = result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.saved);
+    if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame) {
+      const std::uint32_t end = ForgottenAt(index, given);
+      return end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, end, given);
+    }
+    const bool grew = result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
     if (call.is_share && look.masked_input && look.keeps_mean) {
@@ -295,7 +355,7 @@ class Search {
 
   void Judge(std::uint32_t index) {
     const Call& call = in_.target[index];
-    if (call.is_frame && call.pass == Pass::kForward) return;
+    if ((call.is_frame && call.pass == Pass::kForward) || index < forgotten_until_) return;
     const std::span<const Facts> all = FactsOf(index);
     const Look look = LookAt(all);
     const bool fused = in_.alignment.how[index] == PairedBy::kFused;
@@ -308,7 +368,8 @@ class Search {
     // In noise a call is asked only where something is beyond it.
     const bool stands_out = IsSettled(call) && errors.result > rules_.alarm;
     if (!blind && (findings_.beyond_noise || stands_out)) Accuse(index, look, errors, tolerance, strain);
-    if (!findings_.culprit && !call.is_frame && call.pass != Pass::kGradient) Remember(index, look, errors);
+    const bool counts = !call.is_frame && call.pass != Pass::kGradient && index >= forgotten_until_;
+    if (!findings_.culprit && counts) Remember(index, look, errors);
   }
 
   void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
@@ -326,13 +387,16 @@ class Search {
 
   const Recordings& in_;
   const CulpritRules& rules_;
-  const Evidence evidence_;
+  Evidence evidence_;
+  std::uint32_t first_backward_;        // the number of calls: none
+  std::vector<double> largest_result_;  // error of each call; kNoResult: it has none that can be judged
   bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
   double made_ = 0;                        // the largest error that a call has made so far
   std::deque<double> recent_;
   std::uint32_t orphan_ = kNoCall;  // a call that only the target has, just before
   double since_ = 0;
+  std::uint32_t forgotten_until_ = 0;
   bool half_ = false;    // 16 bits or fewer took part before
   bool unsure_ = false;  // a call without a partner came before, or the sides compute in different types
   Findings findings_;

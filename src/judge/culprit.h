@@ -52,12 +52,19 @@ struct Blame {
   double usual = 0;              // what its class has shown before, or may
 };
 
+// Something that came in and differs, and of which nothing is left a few calls later.
+struct Forgotten {
+  std::uint32_t call, end;  // where it came in, and the first call that shows nothing of it
+  double given;             // its error
+};
+
 struct Findings {
   std::optional<Blame> culprit;
   double worst = 0;  // the largest error of an output or a gradient
   std::uint32_t worst_call = kNoCall;
   bool any_difference = false;  // in any value that was compared
   bool beyond_noise = false;    // somewhere more than rounding explains
+  std::vector<Forgotten> forgotten;
 };
 
 Findings FindCulprit(const Recordings& recordings, const CulpritRules& rules);

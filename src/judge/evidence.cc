@@ -24,6 +24,70 @@ Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
       if (facts.Has(Facts::kTensor) && std::isfinite(facts.norm)) largest = std::fmax(largest, facts.norm);
     }
   }
+  FollowNothing();
+}
+
+bool Evidence::Differs(const Facts& facts) const {
+  return !facts.Has(Facts::kMeasured) || facts.error > rules_.alarm;
+}
+
+// Behind the backward pass a program works on gradients: it clips them, averages them, makes weights of them.
+// What comes of one that is zero but for rounding differs by any percentage, as it does itself.
+void Evidence::FollowNothing() {
+  const double floor = rules_.gradient_floor * std::fmax(largest_gradient_, largest_flow_);
+  if (floor == 0) return;
+  std::set<Signature> of_nothing, of_something;  // results
+  bool behind = false;
+  for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
+    behind = behind || in_.target[call].pass != Pass::kForward;
+    if (!behind || in_.target[call].pass != Pass::kForward) continue;
+    std::vector<std::size_t> inputs, results;
+    for (std::size_t row = in_.first[call]; row < in_.first[call + 1]; ++row) {
+      if (!in_.facts[row].Has(Facts::kTensor)) continue;
+      (in_.facts[row].role == Role::kOutput ? results : inputs).push_back(row);
+    }
+    const auto mark = [&](std::size_t row) {
+      if (comes_of_nothing_.empty()) comes_of_nothing_.resize(in_.facts.size());
+      comes_of_nothing_[row] = true;
+    };
+    const auto is_of_nothing = [&](std::size_t row) {
+      const Facts& facts = in_.facts[row];
+      if (!Differs(facts)) return false;
+      const Signature signature = SignatureOf(facts);
+      const double size = std::fmax(facts.norm, facts.own_norm);
+      return of_nothing.contains(signature) ||
+             (size > 0 && size < floor && !of_something.contains(signature));
+    };
+    std::vector<bool> nothing;
+    for (const std::size_t row : inputs) {
+      nothing.push_back(is_of_nothing(row));
+      if (nothing.back()) mark(row);
+    }
+    // Of lists the first result comes of the first of each list.
+    const std::size_t step = !results.empty() && inputs.size() % results.size() == 0 ? results.size() : 1;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Facts& facts = in_.facts[results[i]];
+      bool comes_of_nothing = false;
+      for (std::size_t k = i % step; k < inputs.size(); k += step)
+        comes_of_nothing = comes_of_nothing || nothing[k];
+      if (comes_of_nothing && Differs(facts)) {
+        mark(results[i]);
+        of_nothing.insert(SignatureOf(facts));
+      } else if (Differs(facts)) {
+        of_something.insert(SignatureOf(facts));
+      }
+    }
+  }
+}
+
+void Evidence::Forgive(std::uint32_t call) {
+  for (const Facts& facts : FactsOf(call)) {
+    if (IsTensorInput(facts) && Differs(facts)) forgiven_.insert(SignatureOf(facts));
+  }
+}
+
+bool Evidence::IsForgiven(const Facts& facts) const {
+  return !forgiven_.empty() && IsTensorInput(facts) && forgiven_.contains(SignatureOf(facts));
 }
 
 // The first call that orders equal values in another way: what follows it may be the same in another order.
@@ -154,8 +218,12 @@ std::vector<Judged> Evidence::Of(std::uint32_t call) const {
     if (!facts.Has(Facts::kMeasured)) continue;
     if (facts.Has(Facts::kHuge) && !facts.Has(Facts::kMaskMoved) && !facts.Has(Facts::kChecked)) continue;
     if (IsNothing(call, facts)) continue;
+    const std::size_t row = in_.first[call] + static_cast<std::size_t>(&facts - all.data());
+    const bool comes_of_nothing = !comes_of_nothing_.empty() && comes_of_nothing_[row];
+    if (comes_of_nothing && !is_output) continue;
     kept.push_back(JudgedOf(call, facts, source));
-    kept.back().excused = kept.back().excused || (is_output && other_inputs);
+    Judged& value = kept.back();
+    value.excused = value.excused || comes_of_nothing || (is_output && other_inputs) || IsForgiven(facts);
   }
   return kept;
 }

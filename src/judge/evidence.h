@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -18,7 +20,7 @@ struct Judged {
   double error = 0;
   double gap = 0;         // norm of the difference
   double room = 0;        // a result that sums up much more than it is: the size of what it sums up, else 0
-  bool excused = false;   // it differs, and that is nobody's fault
+  bool excused = false;   // it differs, and that is no reason to blame anybody
   bool shuffled = false;  // the same values stand in other places, and no tie explains that
 
   bool IsResult() const { return role == Role::kOutput || role == Role::kGradient; }
@@ -36,8 +38,14 @@ class Evidence {
   std::vector<Judged> Of(std::uint32_t call) const;
   // The largest error of what a backward call has kept from its forward call; 0 for other calls.
   double ErrorOfSaved(std::uint32_t call) const;
+  // What differs of a call's inputs is excused from now on, wherever it comes in again.
+  void Forgive(std::uint32_t call);
 
  private:
+  // By which a value is known again at other calls.
+  using Signature = std::tuple<float, float, float>;
+  static Signature SignatureOf(const Facts& facts) { return {facts.own_norm, facts.norm, facts.error}; }
+
   struct Source {
     double norm = 0, num_elements = 0, other_norm = 0, num_other_elements = 0;
     bool is_same = true;
@@ -49,6 +57,9 @@ class Evidence {
   Source SourceOf(std::uint32_t call) const;
   bool IsSameQuestion(std::uint32_t call) const;
   bool IsNothing(std::uint32_t call, const Facts& facts) const;
+  bool Differs(const Facts& facts) const;
+  bool IsForgiven(const Facts& facts) const;
+  void FollowNothing();
   Judged JudgedOf(std::uint32_t call, const Facts& facts, const Source& source) const;
 
   const Recordings& in_;
@@ -58,6 +69,8 @@ class Evidence {
   std::unordered_map<std::string_view, std::uint32_t> backward_of_;  // modules, by their place
   std::unordered_map<std::string_view, std::uint32_t> forward_of_;   // by twin
   std::uint32_t first_tie_, first_other_size_;
+  std::vector<bool> comes_of_nothing_;  // each of the facts; empty: none does
+  std::set<Signature> forgiven_;
 };
 
 }  // namespace vernier

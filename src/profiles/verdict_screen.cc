@@ -308,7 +308,7 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
   for (const RankOutcome* rank : ranks) {
     std::string says;
     if (!rank->victim_of.empty()) {
-      says = fmt::format("diverged after a collective brought it from {}", rank->victim_of);
+      says = fmt::format("diverged too, after {} did", rank->victim_of);
     } else if (rank->culprit) {
       says = fmt::format("diverged at {}", rank->culprit->record);
     } else {
@@ -404,9 +404,14 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   auto [target, golden] = ShortPaths(shown.target, shown.golden);
   const std::string time = seconds < 0 ? "" : fmt::format("{:.1f} s", seconds);
   std::string names;
-  if (!target.empty() && !golden.empty())
-    names = Fit(fmt::format("target {}  vs  golden {}", target, golden),
-                kWidth - heading.size() - time.size() - 4);
+  if (!target.empty() && !golden.empty()) {
+    constexpr std::string_view kNames = "target {}  vs  golden {}";
+    const std::size_t width = kWidth - heading.size() - time.size() - kNames.size();
+    // Each is cut by itself, the longer one first.
+    const std::size_t half = std::max(width / 2, width - std::min(width, Columns(golden)));
+    target = Fit(target, half);
+    names = fmt::format(kNames, target, Fit(golden, width - Columns(target)));
+  }
   lines.AddDone(
       ColouredHeading(outcome, colour) + (names.empty() ? "" : "  ") +
       (time.empty() ? names

@@ -70,6 +70,22 @@ std::string RankVerdict::BehindGolden(std::uint32_t call) const {
                                 : fmt::format("before {}", target_.calls()[partner[call]].name);
 }
 
+// Of both sides: the calls behind the last one of the backward pass, and those of them that are alone. None
+// where a side has no backward pass.
+std::pair<std::uint64_t, std::uint64_t> RankVerdict::BehindBackward() const {
+  std::uint64_t alone = 0, all = 0;
+  for (const bool is_target : {true, false}) {
+    const Calls& calls = (is_target ? target_ : golden_).calls();
+    std::size_t first = calls.size();
+    while (first > 0 && calls[first - 1].pass == Pass::kForward) --first;
+    if (first == 0) return {0, 0};
+    all += calls.size() - first;
+    for (std::uint32_t i = static_cast<std::uint32_t>(first); i < calls.size(); ++i)
+      alone += is_target ? alignment_.IsTargetAlone(i) : alignment_.IsGoldenAlone(i);
+  }
+  return {alone, all};
+}
+
 void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   enum What {
     kEnvironment,
@@ -185,16 +201,26 @@ std::uint32_t RankVerdict::ParameterOf(std::uint32_t row, const std::vector<std:
   return kNoRow;
 }
 
-std::string RankVerdict::WhatEntered(std::uint32_t call) const {
+// The input of a call that differs most; kNoRow: none does.
+std::uint32_t RankVerdict::WorstInput(std::uint32_t call) const {
   std::uint32_t worst = kNoRow;
   for (std::uint32_t row = static_cast<std::uint32_t>(first_[call]); row < first_[call + 1]; ++row) {
     const Facts& facts = facts_[row];
     if (facts.role == Role::kOutput || !facts.Has(Facts::kMeasured) || facts.error == 0) continue;
     if (worst == kNoRow || facts.error > facts_[worst].error) worst = row;
   }
+  return worst;
+}
+
+std::string RankVerdict::PortOf(std::uint32_t row) const {
+  return row == kNoRow ? "an input" : target_.SuffixOf(row).substr(1);
+}
+
+std::string RankVerdict::WhatEntered(std::uint32_t call) const {
+  const std::uint32_t worst = WorstInput(call);
   constexpr std::string_view kNobody = "and no call before made it";
   if (worst == kNoRow) return fmt::format("what it is given is wrong, {}: most likely a mask", kNobody);
-  const std::string port = target_.SuffixOf(worst).substr(1);
+  const std::string port = PortOf(worst);
   const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
   if (parameter != kNoRow) return fmt::format("{} is another weight: {}", port, npu_.NameOf(parameter));
   const Facts& facts = facts_[worst];
@@ -367,8 +393,11 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   outcome.errors_along = ErrorsAlong(All(), kMaxParts);
   outcome.worst_error = findings.worst;
   if (findings.worst_call != kNoCall) outcome.worst_record = target_.calls()[findings.worst_call].name;
-  const double alone =
-      static_cast<double>(outcome.num_alone) / std::fmax(1, static_cast<double>(outcome.num_calls));
+  // What an optimizer calls differs between devices and versions; what the model computed is all there.
+  const auto [alone_behind, calls_behind] = BehindBackward();
+  const std::uint64_t alone_of_model = outcome.num_alone - alone_behind;
+  const double alone = static_cast<double>(alone_of_model) /
+                       std::fmax(1, static_cast<double>(outcome.num_calls - calls_behind));
   const auto doubt = [&](bool holds, std::string text) {
     if (holds) outcome.doubts.push_back(std::move(text));
   };
@@ -381,13 +410,20 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                                     Plural(num_unread, "paired tensor")));
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
-  if (outcome.num_alone > 0 && !unsure)
+  if (alone_of_model > 0 && !unsure)
     outcome.doubts.push_back(
-        fmt::format("{} ({:.1f} %) have no partner", Plural(outcome.num_alone, "call"), 100 * alone));
+        fmt::format("{} ({:.1f} %) have no partner", Plural(alone_of_model, "call"), 100 * alone));
+  if (alone_behind > 0)
+    outcome.doubts.push_back(
+        fmt::format("{} behind the backward pass have no partner", Plural(alone_behind, "call")));
   if (!alignment_.fused.empty()) {
     outcome.doubts.push_back(
         fmt::format("{} on one side and several on the other: only what goes in and comes out was compared",
                     Plural(alignment_.fused.size(), "call")));
+  }
+  for (const Forgotten& one : findings.forgotten) {
+    outcome.doubts.push_back(fmt::format("{} of {} differs, but nothing that follows does",
+                                         PortOf(WorstInput(one.call)), target_.calls()[one.call].name));
   }
   const bool all_compared = outcome.num_alone == 0 && alignment_.fused.empty();
   outcome.verdict = findings.culprit                            ? RunVerdict::kDiverged

@@ -52,11 +52,14 @@ class RankVerdict {
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;
   void DescribeOutside(RankOutcome& outcome) const;
+  std::pair<std::uint64_t, std::uint64_t> BehindBackward() const;
   std::string BehindTarget(std::uint32_t call) const;
   std::string BehindGolden(std::uint32_t call) const;
   Culprit CulpritOf(const Blame& blame) const;
   std::string WhyOf(const Blame& blame, const Culprit& culprit) const;
   // What was given to a call and is another one, in words.
+  std::uint32_t WorstInput(std::uint32_t call) const;
+  std::string PortOf(std::uint32_t row) const;
   std::string WhatEntered(std::uint32_t call) const;
   std::vector<std::uint32_t> DifferentParameters() const;  // rows of the target's forward calls
   // The parameter whose values an input has, among those that differ; kNoRow: none.

@@ -187,6 +187,7 @@ TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   Write("g/rank0", calls);
   calls[0] = Call("Functional.embedding.0.forward", Tensor("8.0"), Tensor("3.0"));
   calls[1] = Linear(0, 3, 2.5);
+  for (int i = 1; i < 10; ++i) calls[static_cast<std::size_t>(i) + 1] = Linear(i, 2.5, 2.5);
   Write("t/rank0", calls);
   const CompareOutcome outcome = Compare();
   const RankOutcome& rank = outcome.ranks[0];
@@ -198,6 +199,48 @@ TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   ASSERT_EQ(rank.outside.size(), 1u) << "what comes of it is not from outside";
   EXPECT_EQ(rank.outside[0].what, "input");
   EXPECT_EQ(rank.outside[0].name, "Functional.embedding.0.forward.input.0");
+}
+
+TEST_F(MsprobeVerdict, WhatEntersAndMovesNothingIsToldAndNotBlamed) {
+  auto calls = Chain(12);
+  Write("g/rank0", calls);
+  calls[2] = Call("Functional.linear.2.forward", Tensor("2.0"), Tensor("2.02"), "," + Tensor("3.0"));
+  auto golden = Chain(12);
+  golden[2] = Call("Functional.linear.2.forward", Tensor("2.0"), Tensor("2.0"), "," + Tensor("2.9"));
+  Write("g/rank0", golden);
+  Write("t/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  const RankOutcome& rank = outcome.ranks[0];
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
+  EXPECT_FALSE(rank.culprit);
+  ASSERT_EQ(rank.doubts.size(), 1u);
+  EXPECT_EQ(rank.doubts[0],
+            "input.1 of Functional.linear.2.forward differs, but nothing that follows does");
+  EXPECT_EQ(rank.num_outside.size(), 1u);
+}
+
+TEST_F(MsprobeVerdict, CallsOfAnOptimizerThatOneSideMakesAloneLeaveTheModelComparable) {
+  auto step = [](int num_single) {
+    std::vector<std::string> calls = Chain(10);
+    for (int i = 9; i >= 0; --i) {
+      calls.push_back(fmt::format(R"("Functional.linear.{}.backward":{{"input":[{}],"output":[{}]}})", i,
+                                  Tensor("0.5"), Tensor("0.5")));
+    }
+    for (int i = 0; i < num_single; ++i)
+      calls.push_back(Call(fmt::format("Tensor.lerp_.{}.forward", i), Tensor("0.5"), Tensor("0.5")));
+    return calls;
+  };
+  Write("g/rank0", step(20));
+  Write("t/rank0", step(0));
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "never green";
+  EXPECT_EQ(outcome.ranks[0].num_alone, 20u);
+  ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].doubts[0], "20 calls behind the backward pass have no partner");
+  auto torn = step(0);
+  torn.resize(8);
+  Write("t/rank0", torn);
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown) << "the backward pass itself is missing";
 }
 
 TEST_F(MsprobeVerdict, TheNextConfigNamesEachSidesOwnCallsAndPlaces) {
@@ -261,7 +304,7 @@ TEST_F(MsprobeVerdict, ARankIsTheVictimOfTheOneThatACollectiveBroughtItFrom) {
   EXPECT_EQ(outcome.ranks[0].victim_of, "rank1");
   EXPECT_EQ(outcome.ranks[1].victim_of, "");
   EXPECT_NE(outcome.text.find("CULPRIT  linear, forward   on rank1"), std::string::npos) << outcome.text;
-  EXPECT_NE(outcome.text.find("1 rank (rank0): diverged after a collective brought it from rank1"),
+  EXPECT_NE(outcome.text.find("1 rank (rank0): diverged too, after rank1 did"),
             std::string::npos)
       << outcome.text;
 }
