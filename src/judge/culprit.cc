@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <optional>
 
 #include "judge/error_history.h"
 #include "judge/evidence.h"
@@ -69,6 +70,7 @@ struct Errors {
   double given = 0, result = 0, excused = 0;
   double inherited = 0;   // of what it has kept from its forward call, or was given and is excused
   bool shuffled = false;  // what it gave holds the same values in other places
+  bool same_results = false;  // to the last bit, as far as can be seen
 };
 
 class Search {
@@ -95,13 +97,25 @@ class Search {
   bool HasPartner(std::uint32_t call) const { return evidence_.HasPartner(call); }
   std::span<const Facts> FactsOf(std::uint32_t call) const { return evidence_.FactsOf(call); }
 
+  // Where few calls compute in another type than their partners, that is a difference and no way of computing.
+  bool HasOddTypes() const {
+    std::size_t num_mixed = 0, num_paired = 0;
+    for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
+      const std::span<const Facts> all = FactsOf(call);
+      num_paired += HasPartner(call);
+      num_mixed += std::any_of(all.begin(), all.end(), [](const Facts& f) { return f.Has(Facts::kMixed); });
+    }
+    return static_cast<double>(num_mixed) <= rules_.odd_types * static_cast<double>(num_paired);
+  }
+
   // Is there anything to explain at all?
   void See() {
+    odd_types_ = HasOddTypes();
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const std::span<const Facts> all = FactsOf(call);
       bool half = false;
       for (const Facts& facts : all) {
-        half = half || facts.Has(Facts::kHalf);
+        half = half || (facts.Has(Facts::kHalf) && !(odd_types_ && facts.Has(Facts::kMixed)));
         const bool differs =
             facts.Has(Facts::kDiffers) || facts.Has(Facts::kOtherType) || facts.Has(Facts::kOtherShape);
         const bool is_error = facts.Has(Facts::kMeasured) && facts.error > 0;
@@ -160,10 +174,8 @@ class Search {
 
   // Something wrong comes in, and a few calls later nothing is left of it, as of a bias before a
   // normalisation: it moves nothing. Returns the call behind those that show it; kNoCall: it stays.
-  std::uint32_t ForgottenAt(std::uint32_t index, double given) const {
+  std::uint32_t ForgottenAt(std::uint32_t index, double limit) const {
     if (index > first_backward_) return kNoCall;
-    const double faded = given <= 1 ? given / kFades : 0;
-    const double limit = std::fmax(std::fmax(rules_.alarm, made_), faded);
     std::uint32_t end = kNoCall;
     double near = 0;
     std::size_t num_clean = 0;
@@ -213,24 +225,36 @@ class Search {
     return kNoCall;
   }
 
+  // How much another norm the target's result has than what the call was given; nothing: the same, or it gives
+  // another kind of thing.
+  std::optional<double> ChangeOf(std::uint32_t index) const {
+    const Facts *input = nullptr, *output = nullptr;
+    for (const Facts& facts : FactsOf(index)) {
+      if (!facts.Has(Facts::kTensor) || !facts.Has(Facts::kFloat)) continue;
+      const Facts*& place = facts.role == Role::kOutput ? output : input;
+      if (place == nullptr) place = &facts;
+    }
+    if (input == nullptr || output == nullptr || input->num_elements != output->num_elements) return {};
+    if (input->own_norm == output->own_norm) return {};
+    return std::fabs(output->own_norm / input->own_norm - 1);
+  }
+
   // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
   // step of an optimizer. Its result may never be seen again. Only where nothing else differs: elsewhere, as
-  // between devices, additional calls are too common.
+  // between devices, additional calls are too common; and where the golden makes calls of its own, it does
+  // the same in another way, or it ends before.
   void FindHook() {
+    for (std::uint32_t call = 0; call < in_.golden.size(); ++call) {
+      if (in_.alignment.IsGoldenAlone(call)) return;
+    }
     bool backward = false;
     for (std::uint32_t index = 0; index < in_.target.size(); ++index) {
       const Call& call = in_.target[index];
       backward = backward || call.pass == Pass::kBackward;
       if (!backward || HasPartner(index) || call.is_module || call.pass != Pass::kForward) continue;
-      const Facts *input = nullptr, *output = nullptr;
-      for (const Facts& facts : FactsOf(index)) {
-        if (!facts.Has(Facts::kTensor) || !facts.Has(Facts::kFloat)) continue;
-        const Facts*& place = facts.role == Role::kOutput ? output : input;
-        if (place == nullptr) place = &facts;
-      }
-      if (input == nullptr || output == nullptr || input->num_elements != output->num_elements) continue;
-      if (input->own_norm == output->own_norm) continue;
-      return Blame(index, Reason::kAdditional, 0, std::fabs(output->own_norm / input->own_norm - 1), 0);
+      const std::optional<double> change = ChangeOf(index);
+      if (!change) continue;
+      return Blame(index, Reason::kAdditional, 0, *change, 0);
     }
   }
 
@@ -299,6 +323,7 @@ class Search {
     errors.inherited = evidence_.ErrorOfSaved(index);
     // A sum may show the noise of all that it sums up.
     const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, kCoarsest);
+    std::size_t num_results = 0, num_same = 0;
     for (const Judged& value : evidence_.Of(index)) {
       if (!value.IsResult()) {
         double& error = value.excused ? errors.inherited : errors.given;
@@ -306,6 +331,7 @@ class Search {
         continue;
       }
       errors.shuffled = errors.shuffled || value.shuffled;
+      num_results += 1, num_same += value.error == 0 && !value.shuffled;
       if (value.excused) {
         errors.excused = std::fmax(errors.excused, value.error);
       } else if (std::isfinite(value.error) && value.gap <= rules_.cancel * noise * value.room) {
@@ -314,6 +340,7 @@ class Search {
         errors.result = std::fmax(errors.result, value.error);
       }
     }
+    errors.same_results = num_results > 0 && num_same == num_results && !look.masked_output;
     // What goes in is not known: it may have any error that was made just before.
     if (look.masked_input || fused) {
       for (const double error : recent_) errors.given = std::fmax(errors.given, error);
@@ -332,15 +359,20 @@ class Search {
       return BlameEntry(index, given, tolerance);
     // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
     const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
-    if (look.differs && result > std::fmax(kShows * given, shows))
-      return Blame(index, Reason::kArgument, given, result, tolerance);
+    if (look.differs && result > std::fmax(kShows * given, shows)) {
+      const std::uint32_t end = ForgottenAt(index, 0);
+      return end == kNoCall ? Blame(index, Reason::kArgument, given, result, tolerance)
+                            : Forget(index, end, result);
+    }
     if (call.pass == Pass::kGradient) {
       if (result > std::fmax(rules_.growth * made_, tolerance))
         Blame(index, Reason::kGradient, made_, result, tolerance);
       return;
     }
     if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame) {
-      const std::uint32_t end = ForgottenAt(index, given);
+      if (errors.same_results) return;  // as of x + y for y + x
+      const double faded = given <= 1 ? given / kFades : 0;
+      const std::uint32_t end = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
       return end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, end, given);
     }
     const bool grew = result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
@@ -360,8 +392,9 @@ class Search {
     const Look look = LookAt(all);
     const bool fused = in_.alignment.how[index] == PairedBy::kFused;
     const bool blind = look.blind || (look.lacks_input && !fused);
-    half_ = half_ || look.half;
-    unsure_ = unsure_ || blind || look.mixed || fused;
+    const bool is_odd = look.mixed && odd_types_;
+    half_ = half_ || (look.half && !is_odd);
+    unsure_ = unsure_ || blind || fused || (look.mixed && !is_odd);
     const double strain = StrainOf(call, all);
     const double tolerance = ToleranceOf(call, look, strain);
     const Errors errors = ErrorsOf(index, look, fused, tolerance);
@@ -374,7 +407,9 @@ class Search {
 
   void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
     if (in_.alignment.IsTargetAlone(index)) {
-      orphan_ = index, since_ = 0;
+      // Of several, the first that changes anything.
+      if (orphan_ == kNoCall || !ChangeOf(orphan_)) orphan_ = index;
+      since_ = 0;
     } else if (orphan_ != kNoCall && ++since_ >= rules_.orphan_reach) {
       orphan_ = kNoCall;
     }
@@ -397,6 +432,7 @@ class Search {
   std::uint32_t orphan_ = kNoCall;  // a call that only the target has, just before
   double since_ = 0;
   std::uint32_t forgotten_until_ = 0;
+  bool odd_types_ = false;
   bool half_ = false;    // 16 bits or fewer took part before
   bool unsure_ = false;  // a call without a partner came before, or the sides compute in different types
   Findings findings_;
@@ -416,6 +452,8 @@ CulpritRules::CulpritRules(const Rules& rules)
       alarm(rules.Threshold("alarm")),
       alarm_half(rules.Threshold("alarm_half")),
       gradient_floor(rules.Threshold("gradient_floor")),
+      gradient_floor_half(rules.Threshold("gradient_floor_half")),
+      odd_types(rules.Threshold("odd_types")),
       orphan_reach(rules.Threshold("orphan_reach")),
       flips(rules.Threshold("flips")),
       few_values(rules.Threshold("few_values")),

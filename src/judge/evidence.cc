@@ -24,6 +24,8 @@ Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
       if (facts.Has(Facts::kTensor) && std::isfinite(facts.norm)) largest = std::fmax(largest, facts.norm);
     }
   }
+  any_half_ = std::any_of(in_.facts.begin(), in_.facts.end(),
+                          [](const Facts& facts) { return facts.Has(Facts::kHalf); });
   FollowNothing();
 }
 
@@ -34,8 +36,8 @@ bool Evidence::Differs(const Facts& facts) const {
 // Behind the backward pass a program works on gradients: it clips them, averages them, makes weights of them.
 // What comes of one that is zero but for rounding differs by any percentage, as it does itself.
 void Evidence::FollowNothing() {
-  const double floor = rules_.gradient_floor * std::fmax(largest_gradient_, largest_flow_);
-  if (floor == 0) return;
+  const double largest = std::fmax(largest_gradient_, largest_flow_);
+  if (largest == 0) return;
   std::set<Signature> of_nothing, of_something;  // results
   bool behind = false;
   for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
@@ -54,9 +56,9 @@ void Evidence::FollowNothing() {
       const Facts& facts = in_.facts[row];
       if (!Differs(facts)) return false;
       const Signature signature = SignatureOf(facts);
-      const double size = std::fmax(facts.norm, facts.own_norm);
+      const bool is_known = facts.norm > 0 || facts.own_norm > 0;
       return of_nothing.contains(signature) ||
-             (size > 0 && size < floor && !of_something.contains(signature));
+             (is_known && IsTiny(facts, largest) && !of_something.contains(signature));
     };
     std::vector<bool> nothing;
     for (const std::size_t row : inputs) {
@@ -152,11 +154,18 @@ bool Evidence::IsSameQuestion(std::uint32_t call) const {
 }
 
 // A gradient that is zero but for rounding, as of a softmax over one element, differs by any percentage.
+bool Evidence::IsTiny(const Facts& facts, double beside) const {
+  constexpr double kNothingInCommon = 0.5;
+  const double size = std::fmax(facts.norm, facts.own_norm);
+  return size < rules_.gradient_floor * beside ||
+         (any_half_ && facts.error > kNothingInCommon && size < rules_.gradient_floor_half * beside);
+}
+
 bool Evidence::IsNothing(std::uint32_t call, const Facts& facts) const {
   const Pass pass = in_.target[call].pass;
   if (pass == Pass::kForward) return false;
-  if (pass == Pass::kGradient) return facts.norm < rules_.gradient_floor * largest_gradient_;
-  return std::fmax(facts.norm, facts.own_norm) < rules_.gradient_floor * largest_flow_;
+  if (pass == Pass::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_) return true;
+  return IsTiny(facts, pass == Pass::kGradient ? largest_gradient_ : largest_flow_);
 }
 
 double Evidence::ErrorOfSaved(std::uint32_t call) const {
@@ -219,11 +228,10 @@ std::vector<Judged> Evidence::Of(std::uint32_t call) const {
     if (facts.Has(Facts::kHuge) && !facts.Has(Facts::kMaskMoved) && !facts.Has(Facts::kChecked)) continue;
     if (IsNothing(call, facts)) continue;
     const std::size_t row = in_.first[call] + static_cast<std::size_t>(&facts - all.data());
-    const bool comes_of_nothing = !comes_of_nothing_.empty() && comes_of_nothing_[row];
-    if (comes_of_nothing && !is_output) continue;
+    if (!comes_of_nothing_.empty() && comes_of_nothing_[row]) continue;
     kept.push_back(JudgedOf(call, facts, source));
     Judged& value = kept.back();
-    value.excused = value.excused || comes_of_nothing || (is_output && other_inputs) || IsForgiven(facts);
+    value.excused = value.excused || (is_output && other_inputs) || IsForgiven(facts);
   }
   return kept;
 }

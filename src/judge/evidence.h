@@ -56,6 +56,7 @@ class Evidence {
   Source InputsOf(std::uint32_t call) const;
   Source SourceOf(std::uint32_t call) const;
   bool IsSameQuestion(std::uint32_t call) const;
+  bool IsTiny(const Facts& facts, double beside) const;
   bool IsNothing(std::uint32_t call, const Facts& facts) const;
   bool Differs(const Facts& facts) const;
   bool IsForgiven(const Facts& facts) const;
@@ -66,6 +67,7 @@ class Evidence {
   const CulpritRules& rules_;
   double largest_gradient_ = 0;  // of a parameter
   double largest_flow_ = 0;      // of what backward calls are given and give
+  bool any_half_ = false;        // 16 bits or fewer take part
   std::unordered_map<std::string_view, std::uint32_t> backward_of_;  // modules, by their place
   std::unordered_map<std::string_view, std::uint32_t> forward_of_;   // by twin
   std::uint32_t first_tie_, first_other_size_;

@@ -14,7 +14,7 @@ constexpr std::string_view kDevices[] = {"cpu", "cuda", "hpu", "mlu", "mps", "mu
 bool Known(double statistic) { return statistic != Value::kUnknown; }
 
 double Ratio(double difference, double size) {
-  if (std::isnan(difference) || std::isnan(size)) return HUGE_VAL;
+  if (!std::isfinite(difference) || std::isnan(size)) return HUGE_VAL;
   if (difference == 0) return 0;
   return size == 0 ? HUGE_VAL : difference / size;
 }
@@ -30,19 +30,32 @@ struct Distance {
   double error = 0, gap = 0;
 };
 
+// The largest magnitude that a statistic of a finite size shows; beside −inf, as in a mask, the rest still counts.
+double SizeOf(const Value& value) {
+  double size = 0;
+  for (const double extreme : {value.max, value.min}) {
+    if (Known(extreme) && std::isfinite(extreme)) size = std::fmax(size, std::fabs(extreme));
+  }
+  return size;
+}
+
 // The largest of what the four statistics show. A mean is measured against the root mean square, since it may
 // be zero up to rounding itself.
 Distance FromStatistics(const Value& t, const Value& g) {
   Distance distance;
-  const double size = std::fmax(std::fabs(g.max), Known(g.min) ? std::fabs(g.min) : 0);
+  const double size = SizeOf(g);
   const auto see = [&](double a, double b, double scale, double spread) {
     if (!Known(a) || !Known(b) || Same(a, b)) return;
     const double difference = std::fabs(a - b);
     distance.error = std::fmax(distance.error, Ratio(difference, scale));
-    distance.gap = std::fmax(distance.gap, std::isnan(difference) ? HUGE_VAL : difference * spread);
+    distance.gap = std::fmax(distance.gap, std::isfinite(difference) ? difference * spread : HUGE_VAL);
   };
   see(t.max, g.max, size, 1);
   see(t.min, g.min, size, 1);
+  // Sums of finite elements may overflow in the type that they were summed in, and tell nothing then.
+  const bool overflown = std::isfinite(t.max) && std::isfinite(g.max) &&
+                         (!std::isfinite(t.norm) || !std::isfinite(g.norm));
+  if (overflown) return distance;
   see(t.norm, g.norm, std::fabs(g.norm), 1);
   const double root = std::sqrt(std::fmax(1, g.num_elements));
   if (Known(g.norm) && g.norm != 0 && std::isfinite(g.norm)) see(t.mean, g.mean, g.norm / root, root);

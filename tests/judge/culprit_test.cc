@@ -61,6 +61,7 @@ class Pairing : public testing::Test {
       alignment_.golden_of[i] = alone ? kNoCall : i;
       alignment_.target_of[i] = alone ? kNoCall : i;
       if (alone) alignment_.how[i] = PairedBy::kNothing;
+      alignment_.is_golden_fused[i] = alone;  // `calls_` stands for both sides; the golden has none there
     }
     return FindCulprit({calls_, calls_, alignment_, facts_, first_}, CulpritRules(Rules::Verdict()));
   }
@@ -476,6 +477,52 @@ TEST_F(Pairing, WhatAKernelKeepsForItsBackwardCallIsNoResult) {
   EXPECT_TRUE(Find().culprit);
 }
 
+TEST_F(Pairing, OneCallInAnotherTypeIsADifferenceAndAWholeModelInOneIsNot) {
+  const auto build = [&](int num_mixed) {
+    Reset();
+    for (int i = 0; i < 40; ++i) {
+      const bool mixed = i >= 20 && i < 20 + num_mixed;
+      Add("softmax", i < 20 ? 0 : 2e-3, i < 20 ? 0 : 3e-3);
+      if (!mixed) continue;
+      for (Facts* facts : {&Input(), &Output()}) facts->flags |= Facts::kMixed | Facts::kHalf;
+    }
+    return Find();
+  };
+  const Findings one = build(1);
+  ASSERT_TRUE(one.culprit);
+  EXPECT_EQ(one.culprit->call, 20u);
+  EXPECT_FALSE(build(20).culprit);
+}
+
+TEST_F(Pairing, AnInputThatChangesNothingIsNotBlamed) {
+  Same("linear", 6);
+  Add("add", 1.2, 0);  // y + x for x + y
+  Same("linear", 2);
+  EXPECT_FALSE(Find().culprit);
+  Add("add", 1.2, 0.1);
+  EXPECT_TRUE(Find().culprit);
+}
+
+TEST_F(Pairing, AnArgumentWhoseEffectIsGoneToTheLastBitIsNotBlamed) {
+  Facts argument;
+  argument.role = Role::kInput;
+  argument.flags = Facts::kPlain | Facts::kMatched | Facts::kDiffers;
+  const auto build = [&](double behind) {
+    Reset();
+    Same("linear", 6);
+    Add("masked_fill", 0, HUGE_VAL);  // -1e9 for -inf
+    facts_.insert(facts_.begin() + static_cast<std::ptrdiff_t>(first_[6]), argument);
+    first_.back() = facts_.size();
+    Add("softmax", HUGE_VAL, behind);
+    for (int i = 0; i < 12; ++i) Add("linear", behind, behind);
+    return Find();
+  };
+  EXPECT_FALSE(build(0).culprit);
+  const Findings found = build(1e-5);
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->reason, Reason::kArgument);
+}
+
 TEST_F(Pairing, AGradientThatIsNothingBesideTheOthersMayDifferByAnyPercentage) {
   Same("linear", 6);
   for (int i = 0; i < 6; ++i) Add("linear", 0, 0, Pass::kBackward);
@@ -524,6 +571,15 @@ TEST_F(TrainingStep, WhatAnOptimizerMakesOfAnyOtherGradientIsJudged) {
   const Findings found = Find();
   ASSERT_TRUE(found.culprit);
   EXPECT_EQ(found.culprit->call, 13u);
+}
+
+TEST_F(TrainingStep, In16BitsNothingIsLarger) {
+  Step();
+  Output().flags |= Facts::kHalf;
+  Optimize(1e-3, 1e4, 0.03);  // beside flows of 10
+  EXPECT_FALSE(Find().culprit);
+  Optimize(1e-3, 0.3, 0.03);
+  EXPECT_TRUE(Find().culprit) << "the two sides have it in common";
 }
 
 TEST_F(TrainingStep, OfAListOnlyWhatCameOfNothingIsExcused) {

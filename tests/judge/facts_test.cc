@@ -43,6 +43,28 @@ TEST(FactsOf, InfinityOnBothSidesAgrees) {
   EXPECT_EQ(ByStatistics(mask, mask).error, 0);
 }
 
+TEST(FactsOf, InfinityOnOneSideIsAsFarApartAsCanBe) {
+  const Value finite = Tensor(2, -1, 0.1, 10);
+  const Value infinite = Tensor(HUGE_VAL, -1, HUGE_VAL, HUGE_VAL);
+  const Value low = Tensor(-HUGE_VAL, -HUGE_VAL, -HUGE_VAL, HUGE_VAL);
+  for (const auto& [target, golden] : {std::pair(finite, infinite), std::pair(infinite, finite),
+                                       std::pair(low, infinite), std::pair(infinite, low)}) {
+    const Facts facts = ByStatistics(target, golden);
+    EXPECT_TRUE(std::isinf(facts.error));
+    EXPECT_TRUE(std::isinf(facts.gap));
+  }
+}
+
+TEST(FactsOf, BesideTheInfinitiesOfAMaskTheMaximumStillCounts) {
+  const Value golden = Tensor(2, -HUGE_VAL, -HUGE_VAL, HUGE_VAL);
+  EXPECT_FLOAT_EQ(ByStatistics(Tensor(3, -HUGE_VAL, -HUGE_VAL, HUGE_VAL), golden).error, 0.5F);
+}
+
+TEST(FactsOf, ANormThatOverflowedTellsNothingOfFiniteElements) {
+  const Value golden = Tensor(60000, -1, 10, 70000), target = Tensor(60000, -1, HUGE_VAL, HUGE_VAL);
+  EXPECT_EQ(ByStatistics(target, golden).error, 0);
+}
+
 TEST(FactsOf, AnotherDtypeIsNoOtherShape) {
   Value half = Tensor(1, 0, 0, 1);
   half.dtype = "torch.bfloat16", half.is_half = true;
