@@ -114,6 +114,7 @@ struct RankOutcome {
   std::uint64_t num_matched = 0, num_only_golden = 0;
   std::uint64_t num_measured = 0;  // pairs with numbers
   std::uint64_t num_passed = 0, num_failed = 0;
+  std::uint64_t num_failed_otherwise_paired = 0;  // of those, rows that the verdict pairs otherwise
   std::uint64_t num_errors = 0;        // rows that could not be judged
   std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
   bool torn = false;                   // a recording ends in the middle: what follows is not known
@@ -146,6 +147,8 @@ struct CompareOutcome {
   int status = 2;  // of the command: 0 identical or noise, 1 diverged, 2 could not tell
   std::vector<RankOutcome> ranks;
   std::uint64_t num_skipped_ranks = 0;
+  std::vector<std::string> doubts;             // about the whole: what was left out
+  bool incomplete = false;                     // so much was left out that nothing can be told
   std::vector<std::string> first_differences;  // over all ranks, where that was asked for
   std::vector<std::string> written;            // files, in order
   std::string text;                            // for the screen

@@ -13,7 +13,7 @@ namespace vernier {
 namespace {
 
 constexpr std::size_t kRecent = 6;
-constexpr double kShows = 2;        // an argument that differs makes so many times the error of the inputs
+constexpr double kShows = 2;  // an argument that differs makes so many times the error of the inputs
 constexpr double kNoResult = -1;
 constexpr double kFades = 100;      // so much smaller, what came in is forgotten
 constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
@@ -68,8 +68,8 @@ Look LookAt(std::span<const Facts> all) {
 // The largest errors of what a call was given and of what it gave.
 struct Errors {
   double given = 0, result = 0, excused = 0;
-  double inherited = 0;   // of what it has kept from its forward call, or was given and is excused
-  bool shuffled = false;  // what it gave holds the same values in other places
+  double inherited = 0;       // of what it has kept from its forward call, or was given and is excused
+  bool shuffled = false;      // what it gave holds the same values in other places
   bool same_results = false;  // to the last bit, as far as can be seen
 };
 
@@ -97,7 +97,8 @@ class Search {
   bool HasPartner(std::uint32_t call) const { return evidence_.HasPartner(call); }
   std::span<const Facts> FactsOf(std::uint32_t call) const { return evidence_.FactsOf(call); }
 
-  // Where few calls compute in another type than their partners, that is a difference and no way of computing.
+  // Where few calls compute in another type than their partners, that is a difference and no way of
+  // computing.
   bool HasOddTypes() const {
     std::size_t num_mixed = 0, num_paired = 0;
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
@@ -141,8 +142,7 @@ class Search {
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const double error = largest_result_[call];
       const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
-        return call >= one.call &&
-               (call < one.end || (IsOfOptimizer(call) && error <= kShows * one.given));
+        return call >= one.call && (call < one.end || (IsOfOptimizer(call) && error <= kShows * one.given));
       };
       if (error <= findings_.worst) continue;
       if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
@@ -152,7 +152,8 @@ class Search {
   }
 
   void Blame(std::uint32_t call, Reason reason, double given, double result, double usual) {
-    findings_.culprit = vernier::Blame{call, in_.alignment.golden_of[call], reason, given, result, usual};
+    findings_.culprit =
+        vernier::Blame{call, in_.alignment.golden_of[call], reason, kNoCall, given, result, usual};
   }
 
   void Forget(std::uint32_t call, std::uint32_t end, double given) {
@@ -164,11 +165,16 @@ class Search {
   // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
   // before, is the better explanation.
   void BlameEntry(std::uint32_t call, double given, double usual) {
-    if (orphan_ != kNoCall) return Blame(orphan_, Reason::kAdditional, made_, given, usual);
+    if (orphan_ != kNoCall) {
+      Blame(orphan_, Reason::kAdditional, made_, given, usual);
+      findings_.culprit->shown = call;
+      return;
+    }
     Blame(call, Reason::kInput, made_, given, usual);
     if (const std::uint32_t missing = MissingBefore(call); missing != kNoCall) {
       findings_.culprit->reason = Reason::kMissing;
       findings_.culprit->golden_call = missing;
+      findings_.culprit->shown = call;
     }
   }
 
@@ -183,6 +189,10 @@ class Search {
       const Call& call = in_.target[i];
       if (call.is_around || call.pass == Pass::kGradient || IsOfOptimizer(i)) continue;
       if (largest_result_[i] == kNoResult) continue;
+      if (limit == 0 && LookAt(FactsOf(i)).differs) {  // given the same other argument
+        near = 0;
+        continue;
+      }
       if (near < rules_.orphan_reach) {
         ++near;
         end = i + 1;
@@ -225,8 +235,8 @@ class Search {
     return kNoCall;
   }
 
-  // How much another norm the target's result has than what the call was given; nothing: the same, or it gives
-  // another kind of thing.
+  // How much another norm the target's result has than what the call was given; nothing: the same, or it
+  // gives another kind of thing.
   std::optional<double> ChangeOf(std::uint32_t index) const {
     const Facts *input = nullptr, *output = nullptr;
     for (const Facts& facts : FactsOf(index)) {
@@ -242,11 +252,15 @@ class Search {
   // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
   // step of an optimizer. Its result may never be seen again. Only where nothing else differs: elsewhere, as
   // between devices, additional calls are too common; and where the golden makes calls of its own, it does
-  // the same in another way, or it ends before.
+  // the same in another way. Many at the end say that the golden ends before.
   void FindHook() {
     for (std::uint32_t call = 0; call < in_.golden.size(); ++call) {
       if (in_.alignment.IsGoldenAlone(call)) return;
     }
+    double num_last = 0;
+    for (std::size_t i = in_.target.size(); i > 0 && !HasPartner(static_cast<std::uint32_t>(i - 1)); --i)
+      ++num_last;
+    if (num_last > rules_.orphan_reach) return;
     bool backward = false;
     for (std::uint32_t index = 0; index < in_.target.size(); ++index) {
       const Call& call = in_.target[index];
@@ -375,7 +389,8 @@ class Search {
       const std::uint32_t end = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
       return end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, end, given);
     }
-    const bool grew = result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
+    const bool grew =
+        result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
     if (call.is_share && look.masked_input && look.keeps_mean) {
@@ -423,8 +438,8 @@ class Search {
   const Recordings& in_;
   const CulpritRules& rules_;
   Evidence evidence_;
-  std::uint32_t first_backward_;        // the number of calls: none
-  std::vector<double> largest_result_;  // error of each call; kNoResult: it has none that can be judged
+  std::uint32_t first_backward_;           // the number of calls: none
+  std::vector<double> largest_result_;     // error of each call; kNoResult: it has none that can be judged
   bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
   double made_ = 0;                        // the largest error that a call has made so far

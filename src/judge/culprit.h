@@ -48,8 +48,9 @@ struct Blame {
   std::uint32_t call = 0;               // of the target; kMissing: the one before which it is missing
   std::uint32_t golden_call = kNoCall;  // the partner; kMissing: the call itself
   Reason reason = Reason::kOutput;
-  double given = 0, result = 0;  // error of what went in and of what came out
-  double usual = 0;              // what its class has shown before, or may
+  std::uint32_t shown = kNoCall;  // kMissing, kAdditional: the call whose input shows it
+  double given = 0, result = 0;   // error of what went in and of what came out
+  double usual = 0;               // what its class has shown before, or may
 };
 
 // Something that came in and differs, and of which nothing is left a few calls later.

@@ -30,7 +30,8 @@ struct Distance {
   double error = 0, gap = 0;
 };
 
-// The largest magnitude that a statistic of a finite size shows; beside −inf, as in a mask, the rest still counts.
+// The largest magnitude that a statistic of a finite size shows; beside −inf, as in a mask, the rest still
+// counts.
 double SizeOf(const Value& value) {
   double size = 0;
   for (const double extreme : {value.max, value.min}) {
@@ -53,8 +54,8 @@ Distance FromStatistics(const Value& t, const Value& g) {
   see(t.max, g.max, size, 1);
   see(t.min, g.min, size, 1);
   // Sums of finite elements may overflow in the type that they were summed in, and tell nothing then.
-  const bool overflown = std::isfinite(t.max) && std::isfinite(g.max) &&
-                         (!std::isfinite(t.norm) || !std::isfinite(g.norm));
+  const bool overflown =
+      std::isfinite(t.max) && std::isfinite(g.max) && (!std::isfinite(t.norm) || !std::isfinite(g.norm));
   if (overflown) return distance;
   see(t.norm, g.norm, std::fabs(g.norm), 1);
   const double root = std::sqrt(std::fmax(1, g.num_elements));

@@ -64,6 +64,7 @@ void Members(Io& io, RankOutcome& r) {
   io("num_target", r.num_target), io("num_golden", r.num_golden), io("num_matched_by", r.num_matched_by);
   io("num_matched", r.num_matched), io("num_only_golden", r.num_only_golden);
   io("num_measured", r.num_measured), io("num_passed", r.num_passed), io("num_failed", r.num_failed);
+  io("num_failed_otherwise_paired", r.num_failed_otherwise_paired);
   io("num_errors", r.num_errors), io("num_not_measured", r.num_not_measured), io("torn", r.torn);
   io("verdict", r.verdict), io("doubts", r.doubts), io("culprit", r.culprit), io("victim_of", r.victim_of);
   io("worst_error", r.worst_error), io("worst_record", r.worst_record);
@@ -75,7 +76,8 @@ void Members(Io& io, RankOutcome& r) {
 template <class Io>
 void Members(Io& io, CompareOutcome& o) {
   io("family", o.family), io("verdict", o.verdict), io("status", o.status), io("ranks", o.ranks);
-  io("num_skipped_ranks", o.num_skipped_ranks), io("first_differences", o.first_differences);
+  io("num_skipped_ranks", o.num_skipped_ranks), io("doubts", o.doubts), io("incomplete", o.incomplete),
+      io("first_differences", o.first_differences);
   io("written", o.written), io("text", o.text), io("next", o.next);
 }
 

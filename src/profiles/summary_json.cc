@@ -109,11 +109,13 @@ std::string JsonOf(const RankOutcome& rank) {
 
 std::string SummaryJson(const CompareOutcome& outcome, std::string_view profile) {
   return fmt::format(
-      "{{\n  \"profile\": {},\n  \"verdict\": {},\n  \"status\": {},\n  \"skipped_ranks\": {},\n  \"next\": "
-      "{},\n  "
+      "{{\n  \"profile\": {},\n  \"verdict\": {},\n  \"status\": {},\n  \"skipped_ranks\": {},\n  "
+      "\"doubts\": "
+      "{},\n  \"next\": {},\n  "
       "\"ranks\": {}\n}}\n",
       Quoted(profile), Quoted(Name(outcome.verdict)), outcome.status, outcome.num_skipped_ranks,
-      ListOf(outcome.next, 0, kQuoted), ListOf(outcome.ranks, 3, kJsonOf));
+      ListOf(outcome.doubts, 0, kQuoted), ListOf(outcome.next, 0, kQuoted),
+      ListOf(outcome.ranks, 3, kJsonOf));
 }
 
 Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp,

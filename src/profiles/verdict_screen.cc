@@ -16,7 +16,7 @@ constexpr std::size_t kWidth = 100, kMostLines = 24;
 constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3,
                       kShownGroups = 4;
 constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::size_t kLeastName = 24;  // columns that a name keeps
+constexpr std::size_t kLeastName = 24, kMostValue = 24;  // columns that a name keeps, and a value may take
 constexpr double kLowestBar = 1e-7;
 constexpr double kOfRounding = 1e-2;  // the largest error that is called so
 
@@ -45,17 +45,38 @@ std::string Fit(std::string_view text, std::size_t width, Cut cut = Cut::kMiddle
 }
 
 std::string ErrorText(double error) {
-  if (std::isinf(error)) return "different";
-  if (error != 0 && error < 1e-30) return "not the same";
+  if (std::isinf(error)) return "not finite";
+  if (error != 0 && error < 1e-30) return "unknown";  // checksums differ, statistics do not
   return fmt::format("{:.3g}", error);
 }
 
-// A number with four digits; other texts as they are.
+// A number with four digits; other texts, and whole numbers, as they are.
 std::string FourDigits(const std::string& text) {
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? fmt::format("{:.4g}", number) : text;
+  const bool is_whole = text.find_first_not_of("0123456789-") == std::string::npos;
+  return error == std::errc() && stop == end && !is_whole ? fmt::format("{:.4g}", number) : text;
+}
+
+// Both sides with four digits where these tell them apart.
+std::pair<std::string, std::string> BothWithFourDigits(const std::string& a, const std::string& b) {
+  std::pair<std::string, std::string> both = {FourDigits(a), FourDigits(b)};
+  return a != b && both.first == both.second ? std::pair(a, b) : both;
+}
+
+std::string SidesText(const Outside& found) {
+  if (found.target.empty() && found.golden.empty()) return {};
+  const auto [target, golden] = BothWithFourDigits(found.target, found.golden);
+  return fmt::format("   target {}   golden {}", target.empty() ? "none" : Fit(target, kMostValue),
+                     golden.empty() ? "none" : Fit(golden, kMostValue));
+}
+
+bool IsNumber(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
 }
 
 class Lines {
@@ -109,7 +130,8 @@ std::string Coloured(std::string_view text, RunVerdict verdict, bool colour) {
 // Green promises that everything was compared.
 std::string ColouredHeading(const CompareOutcome& outcome, bool colour) {
   const bool whole = std::all_of(outcome.ranks.begin(), outcome.ranks.end(),
-                                 [](const RankOutcome& rank) { return rank.doubts.empty(); });
+                                 [](const RankOutcome& rank) { return rank.doubts.empty(); }) &&
+                     outcome.doubts.empty();
   const bool fails = outcome.verdict == RunVerdict::kDiverged;
   return Coloured(Heading(outcome.verdict), whole || fails ? outcome.verdict : RunVerdict::kUnknown, colour);
 }
@@ -132,6 +154,8 @@ void AddMatching(const RankOutcome& rank, Lines& lines) {
   for (std::size_t i = 0; i < rank.num_matched_by.size(); ++i)
     rows += fmt::format("{}{}", i == 0 ? " by " : ", ", rank.num_matched_by[i].first);
   rows += fmt::format(" · {} · {} failing", rank.mode, rank.num_failed);
+  if (rank.num_failed_otherwise_paired > 0)
+    rows += fmt::format(", {} of them not as the verdict pairs", rank.num_failed_otherwise_paired);
   const std::string both = text.empty() ? rows : text + " · " + rows;
   if (Columns(both) <= kWidth) return lines.Add(both);
   lines.Add(text);
@@ -198,21 +222,30 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
     lines.Add(num_same == num_inputs
                   ? fmt::format("  inputs  {} {}",
                                 num_inputs == 1 ? "1 of 1" : fmt::format("all {}", num_inputs), same)
-                  : fmt::format("  inputs  {} of {} identical, largest error {}", num_same, num_inputs,
+                  : fmt::format("  inputs  {} of {} {}, largest error {}", num_same, num_inputs, same,
                                 ErrorText(largest)));
   }
   const auto worse = [](const Evidence* a, const Evidence* b) { return a->error > b->error; };
   std::stable_sort(outputs.begin(), outputs.end(), worse);
   std::stable_sort(inputs.begin(), inputs.end(), worse);
-  const auto show = [&](const Evidence& evidence) {
+  std::vector<const Evidence*> shown(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                            outputs.size(), kShownEvidence)));
+  if (found.reason == "input" && !inputs.empty()) shown.insert(shown.begin(), inputs[0]);
+  const auto port = [&](const Evidence& evidence) {
     const std::size_t record = evidence.name.starts_with(found.record) ? found.record.size() + 1 : 0;
-    lines.Add(fmt::format("  {:<7} error {:<10} max {} / {}",
-                          evidence.name.size() > record ? evidence.name.substr(record) : evidence.name,
-                          ErrorText(evidence.error), FourDigits(evidence.target),
-                          FourDigits(evidence.golden)));
+    return evidence.name.size() > record ? evidence.name.substr(record) : evidence.name;
   };
-  if (found.reason == "input" && !inputs.empty()) show(*inputs[0]);
-  for (std::size_t i = 0; i < std::min(outputs.size(), kShownEvidence); ++i) show(*outputs[i]);
+  std::size_t width = 7;
+  for (const Evidence* evidence : shown) width = std::max(width, Columns(port(*evidence)));
+  for (const Evidence* evidence : shown) {
+    const bool has_numbers = IsNumber(evidence->target) || IsNumber(evidence->golden);
+    const auto [target, golden] = BothWithFourDigits(evidence->target, evidence->golden);
+    const std::string extremes = !has_numbers && evidence->target == evidence->golden
+                                     ? ""
+                                     : fmt::format("   {}{} / {}", has_numbers ? "max " : "", target, golden);
+    lines.Add(
+        fmt::format("  {:<{}} error {}{}", port(*evidence), width, ErrorText(evidence->error), extremes));
+  }
   if (!found.worst.empty()) lines.Add("  worst   " + found.worst);
 }
 
@@ -254,9 +287,7 @@ void AddOutside(const RankOutcome& rank, Lines& lines) {
     std::string text;
     if (!found.where.empty()) text += "   " + found.where;
     if (found.error > 0) text += fmt::format("   error {}", ErrorText(found.error));
-    if (!found.target.empty() || !found.golden.empty())
-      text += fmt::format("   target {}   golden {}", found.target.empty() ? "none" : found.target,
-                          found.golden.empty() ? "none" : found.golden);
+    text += SidesText(found);
     const std::string what = fmt::format("        {} ", found.what);
     const std::size_t taken = what.size() + Columns(text);
     lines.Add(what + Fit(found.name, taken + kLeastName < kWidth ? kWidth - taken : kLeastName) + text);
@@ -275,12 +306,15 @@ std::string StateText(const RankOutcome& rank) {
       return rank.mode == "statistics" ? "every recorded statistic is the same"
                                        : "everything that was compared is the same";
     case RunVerdict::kNoise:
-      return rank.worst_error == 0
-                 ? "what was compared is the same; see below for what has no partner"
-                 : fmt::format("the largest error is {} in {}: {}", ErrorText(rank.worst_error),
-                               rank.worst_record,
-                               rank.worst_error <= kOfRounding ? "rounding explains it"
-                                                               : "grown from rounding, call by call");
+      if (rank.worst_error == 0) {
+        const bool is_whole =
+            rank.num_calls > 0 ? rank.num_alone == 0 : rank.num_only_target() + rank.num_only_golden == 0;
+        return !is_whole ? "what was compared is the same; see below for what has no partner"
+                         : "the results are the same; what differs came from outside and moved none of them";
+      }
+      return fmt::format(
+          "the largest error is {} in {}: {}", ErrorText(rank.worst_error), rank.worst_record,
+          rank.worst_error <= kOfRounding ? "rounding explains it" : "grown from rounding, call by call");
     case RunVerdict::kDiverged:
       if (rank.worst_record.empty())
         return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
@@ -328,8 +362,11 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
     std::string names;
     for (std::size_t k = 0; k < std::min<std::size_t>(members.size(), 4); ++k)
       names += fmt::format("{}{}", k == 0 ? "" : ", ", members[k]->rank);
-    lines.Add(fmt::format("{} ({}{}): {}", Plural(members.size(), "rank"), names,
-                          members.size() > 4 ? ", …" : "", says));
+    if (members.size() > 4) names += ", …";
+    const std::string count = Plural(members.size(), "rank");
+    lines.Add(fmt::format(
+        "{} ({}): {}", count,
+        Fit(names, std::max(kLeastName, kWidth - std::min(kWidth, count.size() + says.size() + 5))), says));
   }
   if (groups.size() > kShownGroups)
     lines.Add(fmt::format("… and {} more; summary.json has all of them",
@@ -364,9 +401,7 @@ void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {
 std::string ArgumentText(const Outside& argument, std::string_view record) {
   std::string_view name = argument.name;
   if (name.starts_with(record) && name.size() > record.size()) name.remove_prefix(record.size() + 1);
-  return fmt::format("argument {} differs   target {}   golden {}", name,
-                     argument.target.empty() ? "none" : argument.target,
-                     argument.golden.empty() ? "none" : argument.golden);
+  return fmt::format("argument {} differs{}", name, SidesText(argument));
 }
 
 RunVerdict VerdictOf(const CompareOutcome& outcome) {
@@ -375,13 +410,15 @@ RunVerdict VerdictOf(const CompareOutcome& outcome) {
                        [&](const RankOutcome& rank) { return rank.verdict == verdict; });
   };
   if (any(RunVerdict::kDiverged)) return RunVerdict::kDiverged;
-  if (any(RunVerdict::kUnknown) || outcome.num_skipped_ranks > 0 || outcome.ranks.empty())
+  if (any(RunVerdict::kUnknown) || outcome.num_skipped_ranks > 0 || outcome.incomplete ||
+      outcome.ranks.empty())
     return RunVerdict::kUnknown;
-  return any(RunVerdict::kNoise) ? RunVerdict::kNoise : RunVerdict::kIdentical;
+  return any(RunVerdict::kNoise) || !outcome.doubts.empty() ? RunVerdict::kNoise : RunVerdict::kIdentical;
 }
 
 int StatusOf(const CompareOutcome& outcome, bool strict) {
   if (outcome.verdict == RunVerdict::kDiverged || !outcome.first_differences.empty()) return 1;
+  if (strict && !outcome.doubts.empty()) return 1;
   for (const RankOutcome& rank : outcome.ranks) {
     if (strict && rank.num_failed + rank.num_only_target() + rank.num_only_golden > 0) return 1;
   }
@@ -412,10 +449,10 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
     target = Fit(target, half);
     names = fmt::format(kNames, target, Fit(golden, width - Columns(target)));
   }
-  lines.AddDone(
-      ColouredHeading(outcome, colour) + (names.empty() ? "" : "  ") +
-      (time.empty() ? names
-                    : fmt::format("{}{:>{}}", names, time, kWidth - heading.size() - 2 - Columns(names))));
+  lines.AddDone(ColouredHeading(outcome, colour) + (names.empty() ? "" : "  ") +
+                (time.empty()
+                     ? names
+                     : fmt::format("{}{:>{}}", names, time, kWidth - heading.size() - 2 - Columns(names))));
   AddMatching(shown, lines);
   lines.Blank();
   AddRank(shown, colour, lines);
@@ -427,6 +464,7 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   if (outcome.num_skipped_ranks > 0)
     lines.Add(
         fmt::format("{} could not be read; see the log above", Plural(outcome.num_skipped_ranks, "rank")));
+  for (const std::string& doubt : outcome.doubts) lines.Add(doubt);
   for (const std::string& difference : outcome.first_differences)
     lines.Add(fmt::format("first difference over all ranks: {}", difference));
   for (std::size_t i = 0; i < outcome.next.size(); ++i)

@@ -540,8 +540,8 @@ TEST(CulpritRules, AreAllInTheFile) {
   EXPECT_GT(rules.least_seen, 0u);
 }
 
-// A training step: products forward and backward, then an optimizer that is given a gradient of a size and makes
-// a weight of it.
+// A training step: products forward and backward, then an optimizer that is given a gradient of a size and
+// makes a weight of it.
 class TrainingStep : public Pairing {
  protected:
   void Step() {
@@ -588,13 +588,19 @@ TEST_F(TrainingStep, OfAListOnlyWhatCameOfNothingIsExcused) {
     Add("_foreach_mul_", kNone, kNone);
     for (const Role role : {Role::kInput, Role::kOutput}) {
       for (const bool nothing : {true, false})
-        facts_.push_back(Tensor(role, nothing ? 1.6 : role == Role::kInput ? 1e-7 : other_error, nothing ? 1e-9 : 1));
+        facts_.push_back(Tensor(role,
+                                nothing                ? 1.6
+                                : role == Role::kInput ? 1e-7
+                                                       : other_error,
+                                nothing ? 1e-9 : 1));
     }
     first_.back() = facts_.size();
   };
-  foreach (1e-7);
+  foreach (1e-7)
+    ;
   EXPECT_FALSE(Find().culprit);
-  foreach (0.01);
+  foreach (0.01)
+    ;
   const Findings found = Find();
   ASSERT_TRUE(found.culprit);
   EXPECT_EQ(found.culprit->call, 13u);

@@ -160,8 +160,9 @@ Result<std::vector<CompareRequest>> SplitByRank(const CompareRequest& request) {
   std::vector<CompareRequest> requests;
   Log silent([](LogLevel, std::string_view) {});
   VN_ASSIGN_OR_RETURN(const Settings settings, SettingsOf(request, {}));
+  std::vector<std::string> lone;  // whoever compares the parts has asked for them alone
   std::vector<StepPair> steps =
-      StepsUnder(settings.npu_path, settings.bench_path, settings.output_path, settings.as_msprobe);
+      StepsUnder(settings.npu_path, settings.bench_path, settings.output_path, settings.as_msprobe, lone);
   if (steps.empty()) steps.push_back({settings.npu_path, settings.bench_path, settings.output_path, ""});
   for (const StepPair& step : steps) {
     Outcome<StepPlan> plan = PlanStep(step, settings.generation, silent);

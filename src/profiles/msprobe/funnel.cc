@@ -1,5 +1,8 @@
 // From a verdict to the next look: statistics are recorded again as tensors around the culprit, tensors are
 // looked at element by element.
+#include <algorithm>
+#include <cctype>
+
 #include <fmt/format.h>
 
 #include "core/atomic_file.h"
@@ -36,6 +39,20 @@ int NumberBehind(std::string_view word, const fs::path& path) {
   return found;
 }
 
+// Inside modules it is the calls that went wrong.
+std::string LevelOf(const RankOutcome& rank) {
+  if (rank.level == "L0") return "mix";
+  return rank.level.empty() ? "L1" : rank.level;
+}
+
+// What a recording takes for dump_path.
+bool IsRecordable(const fs::path& path) {
+  const std::string text = path.string();
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("_.:/-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
 std::string ConfigJson(const RankOutcome& rank, const fs::path& recorded,
                        const std::vector<std::string>& calls, const fs::path& dump_path) {
   const auto quoted = [](std::string_view text) {
@@ -55,8 +72,7 @@ std::string ConfigJson(const RankOutcome& rank, const fs::path& recorded,
       "  \"tensor\": {{\n    \"scope\": [],\n    \"list\": [{}\n    ],\n    \"data_mode\": [\"all\"]\n  "
       "}}\n}}\n",
       quoted(dump_path.string()), numbers(NumberBehind("rank", fs::absolute(recorded))),
-      numbers(NumberBehind("step", fs::absolute(recorded))), quoted(rank.level.empty() ? "L1" : rank.level),
-      list);
+      numbers(NumberBehind("step", fs::absolute(recorded))), quoted(LevelOf(rank)), list);
 }
 
 }  // namespace
@@ -74,6 +90,11 @@ Result<Done> FindNext(const fs::path& folder, std::string_view stamp, CompareOut
   if (folder.empty()) {
     outcome.next.push_back(
         "the same command with -o FOLDER writes the config.json that records this call's tensors");
+    return Done{};
+  }
+  if (!IsRecordable(fs::absolute(folder))) {
+    outcome.next.push_back(
+        "the same command with -o FOLDER, whose path has no characters but letters, digits and _ . : / -");
     return Done{};
   }
   const fs::path next = folder / fmt::format("next_{}", stamp);

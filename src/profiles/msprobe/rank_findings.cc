@@ -30,6 +30,14 @@ bool IsFileBeside(std::string_view data_name) {
   return data_name != "-1" && data_name.find('/') == std::string_view::npos;
 }
 
+// Of a tensor that differs by its type or its shape, what differs.
+std::string TypeOf(const Value& value) { return std::string(value.dtype); }
+std::string ShapeOf(const Value& value) { return std::string(value.shape); }
+
+std::string HaveNoPartner(std::uint64_t count, std::string_view what, std::string_view more = "") {
+  return fmt::format("{}{} {} no partner", Plural(count, what), more, count == 1 ? "has" : "have");
+}
+
 std::string ErrorText(double error) {
   return std::isinf(error) ? "as large as can be" : fmt::format("{:.3g}", error);
 }
@@ -104,12 +112,17 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
       "setting", "input",        "argument",        "weight",         "dtype",
       "shape",   "missing call", "additional call", "reordered call", "fused call"};
   std::uint64_t counts[kNumWhats] = {};
-  std::vector<Outside> first[kNumWhats];
+  std::vector<Outside> first[kNumWhats];  // those that differ most
   const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
                        std::string where = "") {
-    if (counts[what]++ < kMaxOutside)
-      first[what].push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden),
-                             std::move(where), error});
+    ++counts[what];
+    std::vector<Outside>& kept = first[what];
+    if (kept.size() == kMaxOutside && error <= kept.back().error) return;
+    kept.push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden),
+                    std::move(where), error});
+    std::stable_sort(kept.begin(), kept.end(),
+                     [](const Outside& a, const Outside& b) { return a.error > b.error; });
+    if (kept.size() > kMaxOutside) kept.pop_back();
   };
   TextArena arena;
   const auto ours = EnvironmentOf(npu_.path()), theirs = EnvironmentOf(bench_.path());
@@ -120,48 +133,64 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   const std::vector<std::uint32_t> parameters = DifferentParameters();
   std::uint32_t last = 0;
   bool made = false;  // any call before gave something else, so that an input may come from it
+  // Statistics are rounded themselves; a weight is another one where they differ by more.
+  const bool by_statistics = builder_.mode() == Mode::kStatistics;
+  const double rounding = by_statistics ? rules_.Threshold("rounding") * kSingleEpsilon : 0;
+  const auto lists_modules = [](const Calls& calls, auto is_alone) {
+    for (std::uint32_t i = 0; i < calls.size(); ++i) {
+      if (!calls[i].is_module && is_alone(i)) return false;
+    }
+    return true;
+  };
+  const auto target_alone = [&](std::uint32_t i) { return alignment_.IsTargetAlone(i); };
+  const auto golden_alone = [&](std::uint32_t i) { return alignment_.IsGoldenAlone(i); };
+  // A module that is alone is told by the calls in it, where there are any.
+  const bool lists_target_modules = lists_modules(target_.calls(), target_alone),
+             lists_golden_modules = lists_modules(golden_.calls(), golden_alone);
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
     const Call& what = target_.calls()[call];
     const std::uint32_t partner = alignment_.golden_of[call];
     if (partner == kNoCall) {
-      if (!what.is_module && alignment_.IsTargetAlone(call))
+      if ((!what.is_module || lists_target_modules) && target_alone(call))
         add(kAdditional, std::string(what.name), "", "", 0, BehindTarget(call));
       continue;
     }
     if (!what.is_module && what.pass == Pass::kForward && alignment_.how[call] != PairedBy::kName) {
       if (partner < last)
-        add(kReordered, std::string(what.name), "", std::string(golden_.calls()[partner].name), 0);
+        add(kReordered, std::string(what.name), "", "", 0,
+            fmt::format("as {}", golden_.calls()[partner].name));
       last = std::max(last, partner);
     }
     for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
       const Facts& facts = facts_[row];
       const auto name = [&] { return npu_.NameOf(row); };
-      const auto sides = [&](What kind, double error) {
+      const auto sides = [&](What kind, const auto& text_of) {
         const Value a = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
         const Value b = wanted_[row] == kNoRow
                             ? Value()
                             : ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
-        add(kind, name(), Shortened(a), wanted_[row] == kNoRow ? "" : Shortened(b), error);
+        add(kind, name(), text_of(a), wanted_[row] == kNoRow ? "" : text_of(b), 0);
       };
       const bool is_input = facts.role == Role::kInput && !what.is_module;
-      if (facts.Has(Facts::kDiffers) && is_input && !facts.Has(Facts::kTensor)) sides(kArgument, 0);
-      if (facts.Has(Facts::kOtherType) && is_input) sides(kDtype, 0);
-      if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > 0 &&
+      if (facts.Has(Facts::kDiffers) && is_input && !facts.Has(Facts::kTensor)) sides(kArgument, Shortened);
+      if (facts.Has(Facts::kOtherType) && is_input) sides(kDtype, Shortened);
+      if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > rounding &&
           what.pass == Pass::kForward) {
         add(kWeight, name(), "", "", facts.error);
       }
-      const bool is_other = facts.Has(Facts::kMeasured) && facts.error > 0 && !facts.Has(Facts::kMixed);
+      const bool is_other =
+          facts.Has(Facts::kMeasured) && facts.error > rounding && !facts.Has(Facts::kMixed);
       if (facts.role == Role::kInput && is_other && !made && ParameterOf(row, parameters) == kNoRow)
         add(kInput, name(), "", "", facts.error);
-      if (is_input && facts.Has(Facts::kMixed)) sides(kDtype, 0);
-      if (is_input && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) sides(kShape, 0);
+      if (is_input && facts.Has(Facts::kMixed)) sides(kDtype, TypeOf);
+      if (is_input && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) sides(kShape, ShapeOf);
     }
     made = made || std::any_of(FirstOf(call), FirstOf(call + 1), [](const Facts& facts) {
              return facts.role == Role::kOutput && (facts.error > 0 || facts.Has(Facts::kOtherShape));
            });
   }
   for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
-    if (alignment_.IsGoldenAlone(call) && !golden_.calls()[call].is_module)
+    if (golden_alone(call) && (!golden_.calls()[call].is_module || lists_golden_modules))
       add(kMissing, std::string(golden_.calls()[call].name), "", "", 0, BehindGolden(call));
   }
   for (const FusedRun& run : alignment_.fused) {
@@ -193,6 +222,7 @@ std::vector<std::uint32_t> RankVerdict::DifferentParameters() const {
 
 std::uint32_t RankVerdict::ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const {
   const Facts& facts = facts_[row];
+  if (!(facts.norm > 0) || !std::isfinite(facts.norm) || !std::isfinite(facts.own_norm)) return kNoRow;
   for (const std::uint32_t parameter : different) {
     const Facts& other = facts_[parameter];
     if (other.own_norm == facts.own_norm && other.norm == facts.norm && other.error == facts.error)
@@ -224,6 +254,12 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
   if (parameter != kNoRow) return fmt::format("{} is another weight: {}", port, npu_.NameOf(parameter));
   const Facts& facts = facts_[worst];
+  if (facts.Has(Facts::kMixed)) {
+    TextArena arena;
+    return fmt::format("{} is {}, the golden's {}, and no call before made it so", port,
+                       npu_.Read(npu_.rows()[worst], arena).dtype,
+                       bench_.Read(bench_.rows()[wanted_[worst]], arena).dtype);
+  }
   const std::string_view guess = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned) ? "another mask"
                                  : facts.Has(Facts::kFloat) ? "data, a weight, a mask or a position"
                                                             : "other data, or another mask";
@@ -232,7 +268,6 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
 
 void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
   TextArena arena;
-  double worst = -1;
   const Record& record = npu_.records()[blame.call];
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
     if (npu_.rows()[row].bad) continue;
@@ -241,6 +276,7 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
     const Leaf theirs = wanted_[row] == kNoRow ? NoLeaf() : bench_.Read(bench_.rows()[wanted_[row]], arena);
     const bool is_plain = !facts.Has(Facts::kTensor);
     if (is_plain && facts.role != Role::kOutput) {
+      if (blame.golden_call == kNoCall) continue;
       const Value a = ValueOf(ours, arena), b = ValueOf(theirs, arena);
       const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
       if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
@@ -260,9 +296,20 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
                                 std::string(msprobe::Name(static_cast<PortState>(npu_.rows()[row].state))),
                                 facts.error, CellText(ours.statistics[0]), CellText(theirs.statistics[0])});
     }
-    // For an input that is wrong, the input is what to look at.
-    const bool shown = (facts.role == Role::kInput) == (blame.reason == Reason::kInput);
-    if (builder_.mode() != Mode::kReal || !shown || !(facts.error > worst)) continue;
+  }
+}
+
+void RankVerdict::AddFiles(std::uint32_t call, bool of_inputs, Culprit& found) const {
+  if (builder_.mode() != Mode::kReal) return;
+  TextArena arena;
+  double worst = -1;
+  const Record& record = npu_.records()[call];
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+    const Facts& facts = facts_[row];
+    if (wanted_[row] == kNoRow || !facts.Has(Facts::kMeasured) || !(facts.error > worst)) continue;
+    if ((facts.role == Role::kInput) != of_inputs) continue;
+    const Leaf ours = npu_.Read(npu_.rows()[row], arena),
+               theirs = bench_.Read(bench_.rows()[wanted_[row]], arena);
     if (!IsFileBeside(ours.data_name) || !IsFileBeside(theirs.data_name) || ours.shape != theirs.shape)
       continue;
     const auto path = [](const Dump& dump, std::string_view name) {
@@ -293,8 +340,6 @@ static std::string WorstOfFiles(const Culprit& found, int num_threads) {
 
 std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   const Call& call = target_.calls()[blame.call];
-  const std::string random =
-      call.is_random ? "; it draws random numbers: set the same seed on both sides" : "";
   const std::string_view others = call.is_product ? "products" : "such calls";
   if (blame.reason == Reason::kOutput || blame.reason == Reason::kArgument) {
     const Special ours = SpecialOf(npu_, call, blame.call);
@@ -302,22 +347,19 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
         blame.golden_call != kNoCall &&
         SpecialOf(bench_, golden_.calls()[blame.golden_call], blame.golden_call).made != Special::kNothing;
     if (ours.made != Special::kNothing && !theirs)
-      return "it " + SpecialText(ours) + ", and the golden does not" + random;
+      return "it " + SpecialText(ours) + ", and the golden does not";
   }
   switch (blame.reason) {
     case Reason::kOutput:
       if (std::isinf(blame.result))
-        return "its output has another shape, or NaN or infinity where the golden has numbers" + random;
+        return "same inputs, but its output has another shape, or NaN or infinity on one side only";
       if (blame.result <= std::numeric_limits<float>::min())
-        return "same inputs, another output: the same statistics, another checksum, so its values changed "
-               "places" +
-               random;
-      return (blame.given == 0
-                  ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
-                  : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",
-                                ErrorText(blame.result), blame.result / blame.given, others,
-                                ErrorText(blame.usual))) +
-             random;
+        return "same inputs, another checksum and the same statistics: its values changed places";
+      return blame.given == 0
+                 ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
+                 : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",
+                               ErrorText(blame.result), blame.result / blame.given, others,
+                               ErrorText(blame.usual));
     case Reason::kArgument:
       return found.arguments.empty() ? "the golden gives it an argument more"
                                      : ArgumentText(found.arguments[0], found.record);
@@ -337,6 +379,40 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   return {};
 }
 
+// The calls around a culprit, by which a second recording can tell more. Where modules alone were recorded,
+// the one around it as well: what goes wrong between two modules is in there.
+void RankVerdict::AddAround(const Blame& blame, Culprit& found) const {
+  const Calls& calls = target_.calls();
+  const bool is_module = blame.reason == Reason::kMissing ? golden_.calls()[blame.golden_call].is_module
+                                                          : calls[blame.call].is_module;
+  const auto counts = [&](std::uint32_t i) {
+    return calls[i].pass == calls[blame.call].pass && calls[i].is_module == is_module && !calls[i].is_around;
+  };
+  const auto add = [&](std::uint32_t i) {
+    found.around.emplace_back(calls[i].name);
+    if (const std::uint32_t golden = alignment_.golden_of[i]; golden != kNoCall)
+      found.golden_around.emplace_back(golden_.calls()[golden].name);
+  };
+  std::uint32_t begin = blame.call;
+  for (std::size_t seen = 0; begin > 0 && seen < kBefore; --begin) seen += counts(begin - 1);
+  std::size_t seen = 0;
+  for (std::uint32_t i = begin; i < calls.size() && (i <= blame.call || seen < kAfter); ++i) {
+    if (i != blame.call && !counts(i)) continue;
+    seen += i > blame.call;
+    add(i);
+  }
+  if (!is_module) return;
+  const std::string_view path = PathOf(calls[blame.call]);
+  for (std::uint32_t i = blame.call + 1; i < calls.size(); ++i) {
+    const std::string_view around = PathOf(calls[i]);
+    const bool is_around = calls[i].is_around && calls[i].pass == calls[blame.call].pass && path != around &&
+                           (around.empty() || path.starts_with(std::string(around) + '.'));
+    if (!is_around) continue;
+    add(i);
+    break;
+  }
+}
+
 Culprit RankVerdict::CulpritOf(const Blame& blame) const {
   const bool missing = blame.reason == Reason::kMissing;
   const Calls& calls = target_.calls();
@@ -353,41 +429,78 @@ Culprit RankVerdict::CulpritOf(const Blame& blame) const {
   found.made = blame.result;
   found.usual = blame.usual;
   if (!missing) AddRows(blame, found);
+  // For an input that is wrong, the input is what to look at; for a call of one side, what it left behind.
+  const bool is_shown_elsewhere = blame.shown != kNoCall;
+  AddFiles(is_shown_elsewhere ? blame.shown : blame.call,
+           is_shown_elsewhere || blame.reason == Reason::kInput, found);
   found.worst = WorstOfFiles(found, builder_.job().num_threads);
   found.why = WhyOf(blame, found);
-  // Those around it, by which a second recording can tell more.
-  const auto counts = [&](std::uint32_t i) {
-    return calls[i].pass == calls[blame.call].pass && calls[i].is_module == call.is_module;
-  };
-  std::uint32_t begin = blame.call;
-  for (std::size_t seen = 0; begin > 0 && seen < kBefore; --begin) seen += counts(begin - 1);
-  std::size_t seen = 0;
-  for (std::uint32_t i = begin; i < calls.size() && (i <= blame.call || seen < kAfter); ++i) {
-    if (i != blame.call && !counts(i)) continue;
-    seen += i > blame.call;
-    found.around.emplace_back(calls[i].name);
-    if (const std::uint32_t golden = alignment_.golden_of[i]; golden != kNoCall)
-      found.golden_around.emplace_back(golden_.calls()[golden].name);
-  }
+  AddAround(blame, found);
   if (missing) found.golden_around.emplace_back(call.name);
   return found;
 }
 
-// Pairs of tensors whose files could not be compared.
+// Pairs of tensors of which one side has nothing that could be compared: no file, no statistics, no checksum.
 std::uint64_t RankVerdict::NumUnread() const {
-  if (builder_.mode() != Mode::kReal) return 0;
   std::uint64_t count = 0;
+  const auto has_any = [&](const Leaf& leaf, TextArena& arena) {
+    if (builder_.mode() == Mode::kReal) return leaf.data_name != "-1";
+    const Value value = ValueOf(leaf, arena);
+    return builder_.mode() == Mode::kMd5 ? !value.checksum.empty() : value.max != Value::kUnknown;
+  };
   TextArena arena;
   for (std::size_t row = 0; row < facts_.size(); ++row) {
     const Facts& facts = facts_[row];
     if (wanted_[row] == kNoRow || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
-    if (facts.Has(Facts::kMeasured) || facts.Has(Facts::kOtherShape) || facts.num_elements == 0) continue;
-    count += npu_.Read(npu_.rows()[row], arena).data_name != "-1";
+    // Of booleans nothing is recorded that could be held against numbers.
+    const bool is_comparable = !facts.Has(Facts::kOtherShape) && !facts.Has(Facts::kMixed);
+    if (facts.Has(Facts::kMeasured) || !is_comparable || facts.num_elements == 0) continue;
+    count += has_any(npu_.Read(npu_.rows()[row], arena), arena) ||
+             has_any(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
   }
   return count;
 }
 
+// Tensors of paired calls that only one of the two gives or is given.
+std::uint64_t RankVerdict::NumLoneTensors() const {
+  std::uint64_t count = 0;
+  std::vector<bool> has_partner(bench_.rows().size());
+  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    const bool is_pair = alignment_.golden_of[call] != kNoCall && alignment_.how[call] != PairedBy::kFused;
+    for (std::size_t row = first_[call]; is_pair && row < first_[call + 1]; ++row) {
+      if (wanted_[row] != kNoRow) {
+        has_partner[wanted_[row]] = true;
+      } else {
+        count += facts_[row].Has(Facts::kTensor);
+      }
+    }
+  }
+  TextArena arena;
+  for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
+    const std::uint32_t partner = alignment_.target_of[call];
+    if (partner == kNoCall || alignment_.how[partner] == PairedBy::kFused) continue;
+    const Record& record = bench_.records()[call];
+    for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+      if (has_partner[row] || bench_.rows()[row].bad) continue;
+      count += ValueOf(bench_.Read(bench_.rows()[row], arena), arena).kind == Value::Kind::kTensor;
+    }
+  }
+  return count;
+}
+
+// Whether numbers of any pair of tensors are known; true also where there are no such pairs.
+bool RankVerdict::AnyMeasured() const {
+  bool any_pair = false;
+  for (const Facts& facts : facts_) {
+    if (facts.Has(Facts::kMeasured) || facts.Has(Facts::kOtherShape)) return true;
+    any_pair =
+        any_pair || (facts.Has(Facts::kTensor) && facts.Has(Facts::kMatched) && facts.num_elements > 0);
+  }
+  return !any_pair;
+}
+
 void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const {
+  const bool by_statistics = builder_.mode() == Mode::kStatistics;
   DescribePairing(outcome);
   DescribeOutside(outcome);
   outcome.errors_along = ErrorsAlong(All(), kMaxParts);
@@ -404,36 +517,47 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   doubt(target_.calls().empty() || outcome.num_alone == outcome.num_calls, "no call has a partner");
   doubt(outcome.num_alone < outcome.num_calls && alone > rules_.Threshold("unmatched_share"),
         fmt::format("{:.0f} % of the calls have no partner", 100 * alone));
-  doubt(outcome.num_errors > 0, fmt::format("{} could not be read", Plural(outcome.num_errors, "record")));
+  const std::uint64_t num_bad = outcome.num_errors + static_cast<std::uint64_t>(std::count_if(
+                                                         bench_.rows().begin(), bench_.rows().end(),
+                                                         [](const Row& row) { return row.bad; }));
+  doubt(num_bad > 0, fmt::format("{} could not be read", Plural(num_bad, "record")));
   const std::uint64_t num_unread = NumUnread();
-  doubt(num_unread > 0, fmt::format("{} could not be measured: a file is missing or damaged",
-                                    Plural(num_unread, "paired tensor")));
+  doubt(num_unread > 0, fmt::format("{} could not be measured: {}", Plural(num_unread, "paired tensor"),
+                                    builder_.mode() == Mode::kReal ? "a file is missing or damaged"
+                                                                   : "one side has no numbers of them"));
+  doubt(outcome.num_calls > 0 && !AnyMeasured(), "not one pair of tensors could be measured");
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
   if (alone_of_model > 0 && !unsure)
-    outcome.doubts.push_back(
-        fmt::format("{} ({:.1f} %) have no partner", Plural(alone_of_model, "call"), 100 * alone));
+    outcome.doubts.push_back(HaveNoPartner(alone_of_model, "call", fmt::format(" ({:.1f} %)", 100 * alone)));
   if (alone_behind > 0)
-    outcome.doubts.push_back(
-        fmt::format("{} behind the backward pass have no partner", Plural(alone_behind, "call")));
+    outcome.doubts.push_back(HaveNoPartner(alone_behind, "call", " behind the backward pass"));
   if (!alignment_.fused.empty()) {
     outcome.doubts.push_back(
-        fmt::format("{} on one side and several on the other: only what goes in and comes out was compared",
-                    Plural(alignment_.fused.size(), "call")));
+        fmt::format("{} in place of several: only what goes in and comes out was compared",
+                    Plural(alignment_.fused.size(), "fused call")));
   }
   for (const Forgotten& one : findings.forgotten) {
     outcome.doubts.push_back(fmt::format("{} of {} differs, but nothing that follows does",
                                          PortOf(WorstInput(one.call)), target_.calls()[one.call].name));
   }
-  const bool all_compared = outcome.num_alone == 0 && alignment_.fused.empty();
-  outcome.verdict = findings.culprit                            ? RunVerdict::kDiverged
+  const std::uint64_t num_lone = NumLoneTensors();
+  if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));
+  const bool all_compared = num_lone == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
+  // What only one side makes proves nothing where the other one is not whole.
+  const bool proves = findings.culprit && outcome.num_alone < outcome.num_calls &&
+                      !(unsure && (findings.culprit->reason == Reason::kAdditional ||
+                                   findings.culprit->reason == Reason::kMissing));
+  outcome.verdict = proves                                      ? RunVerdict::kDiverged
                     : unsure                                    ? RunVerdict::kUnknown
                     : findings.worst > rules_.Threshold("lost") ? RunVerdict::kDiverged
                     : findings.any_difference || !all_compared  ? RunVerdict::kNoise
                                                                 : RunVerdict::kIdentical;
-  if (!findings.culprit) return;
+  if (!proves) return;
   outcome.culprit = CulpritOf(*findings.culprit);
-  if (builder_.mode() != Mode::kStatistics) return;
+  if (target_.calls()[findings.culprit->call].is_random)
+    outcome.doubts.push_back("it draws random numbers: set the same seed on both sides");
+  if (!by_statistics) return;
   const auto is_given = [&](auto holds) {
     const std::uint32_t call = findings.culprit->call;
     return std::any_of(FirstOf(call), FirstOf(call + 1),
@@ -441,12 +565,12 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   };
   if (is_given([](const Facts& facts) { return facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned); })) {
     outcome.doubts.push_back(
-        "its inputs hold mask values, of which statistics tell nothing: the mask may be the cause");
+        "its inputs hold mask values, of which statistics tell little: a mask may be the cause");
   } else if (findings.culprit->given == 0 && is_given([](const Facts& facts) {
                return facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
              })) {
     outcome.doubts.push_back(
-        "some of its inputs are integers or booleans, of which statistics tell little: they may differ");
+        "it is given integers or booleans, of which statistics tell little: they may differ");
   }
 }
 

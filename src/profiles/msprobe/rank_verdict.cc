@@ -195,11 +195,34 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
   }
   if (fused) return;
   TextArena arena;
+  PairSameArguments(target, golden_rows, arena);
   for (const auto& [suffix, row] : golden_rows) {
     if (static_cast<PortState>(bench_.rows()[row].state) == PortState::kOutput) continue;
     if (!IsPlain(bench_.Read(bench_.rows()[row], arena), arena)) continue;
     lacks_argument_.push_back(call);
     break;
+  }
+}
+
+// An argument may be given by its name on one side and by its place on the other.
+void RankVerdict::PairSameArguments(const Record& target,
+                                    std::vector<std::pair<std::string, std::uint32_t>>& golden_rows,
+                                    TextArena& arena) {
+  for (std::uint32_t row = target.first_row; row < target.first_row + target.num_rows && !golden_rows.empty();
+       ++row) {
+    if (wanted_[row] != kNoRow || npu_.rows()[row].bad) continue;
+    const Value ours = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
+    const auto found = std::find_if(golden_rows.begin(), golden_rows.end(), [&](const auto& entry) {
+      const Row& theirs = bench_.rows()[entry.second];
+      if (theirs.state != npu_.rows()[row].state) return false;
+      const Value value = ValueOf(bench_.Read(theirs, arena), arena);
+      if (ours.kind != value.kind || ours.kind == Value::Kind::kNone) return false;
+      return ours.kind == Value::Kind::kPlain ? ours.text == value.text
+                                              : ours.shape == value.shape && ours.dtype == value.dtype;
+    });
+    if (found == golden_rows.end()) continue;
+    wanted_[row] = found->second;
+    golden_rows.erase(found);
   }
 }
 
@@ -303,6 +326,8 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   if (builder_.mode() == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr)
     ++counts_.num_not_measured;
   const RowPair& pair = builder_.pairs()[table_row];
+  if (status == Status::kFail && row.matched && pair.bench != wanted_[pair.npu])
+    ++counts_.num_failed_otherwise_paired;
   if (pair.bench != wanted_[pair.npu] && seen_[pair.npu]) return;
   const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
   if (is_wanted) seen_[pair.npu] = true;

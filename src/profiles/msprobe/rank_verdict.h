@@ -39,6 +39,8 @@ class RankVerdict {
   std::size_t NumSameInputs(std::uint32_t call, std::uint32_t golden) const;
   void Repair(std::uint32_t call, std::uint32_t golden);
   void PairRowsOf(std::uint32_t call);
+  void PairSameArguments(const Record& target,
+                         std::vector<std::pair<std::string, std::uint32_t>>& golden_rows, TextArena& arena);
   // What goes into several calls from outside, with what goes into the one in their place. Told by their
   // statistics, whatever their layout: one side may have them transposed.
   void PairFusedInputs(const FusedRun& run);
@@ -65,7 +67,12 @@ class RankVerdict {
   // The parameter whose values an input has, among those that differ; kNoRow: none.
   std::uint32_t ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const;
   void AddRows(const Blame& blame, Culprit& culprit) const;
+  // The files of the tensor of a call that differs most, of its inputs or of its results.
+  void AddFiles(std::uint32_t call, bool of_inputs, Culprit& culprit) const;
+  void AddAround(const Blame& blame, Culprit& culprit) const;
   std::uint64_t NumUnread() const;
+  std::uint64_t NumLoneTensors() const;
+  bool AnyMeasured() const;
   std::vector<Meeting> Meetings() const;
 
   const TableBuilder& builder_;

@@ -9,6 +9,7 @@
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
 #include "core/paths.h"
+#include "core/text.h"
 #include "core/threads.h"
 #include "profiles/msprobe/rank.h"
 #include "profiles/msprobe/tree.h"
@@ -77,10 +78,12 @@ class Run {
                                   : "The target_path and golden_path need to be of the same type.");
     }
     if (!npu_is_folder) return CompareFiles();
-    const std::vector<StepPair> steps =
-        StepsUnder(settings_.npu_path, settings_.bench_path, settings_.output_path, settings_.as_msprobe);
+    std::vector<std::string> lone;
+    const std::vector<StepPair> steps = StepsUnder(settings_.npu_path, settings_.bench_path,
+                                                   settings_.output_path, settings_.as_msprobe, lone);
     if (steps.empty())
       return CompareStep({settings_.npu_path, settings_.bench_path, settings_.output_path, ""});
+    TellLoneSteps(lone, steps.size());
     for (const StepPair& step : steps) {
       if (!step.output.empty())
         VN_RETURN_IF_ERROR(
@@ -88,6 +91,19 @@ class Run {
       VN_RETURN_IF_ERROR(CompareStep(step));
     }
     return Done{};
+  }
+
+  void TellLoneSteps(const std::vector<std::string>& lone, std::size_t num_paired) {
+    if (lone.empty()) return;
+    constexpr std::size_t kMostNamed = 3;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(lone.size(), kMostNamed); ++i)
+      names += (i == 0 ? "" : ", ") + lone[i];
+    if (lone.size() > kMostNamed) names += ", …";
+    outcome_.doubts.push_back(
+        fmt::format("{} on one side only, not compared: {}", Plural(lone.size(), "step"), names));
+    outcome_.incomplete = static_cast<double>(lone.size()) >
+                          rules_.Threshold("unmatched_share") * static_cast<double>(lone.size() + num_paired);
   }
 
   // A folder that holds a dump itself, as rank0 does, stands for that dump.

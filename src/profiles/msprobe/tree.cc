@@ -170,7 +170,7 @@ Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log
 }
 
 std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, const fs::path& output,
-                                 bool as_msprobe) {
+                                 bool as_msprobe, std::vector<std::string>& lone) {
   std::vector<StepPair> steps;
   const auto below = [&](const fs::path& name) { return output.empty() ? fs::path() : output / name; };
   for (const std::string_view folder : kMixedFolders) {
@@ -181,11 +181,18 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
     }
   }
   if (!steps.empty() || as_msprobe) return steps;
-  std::vector<std::string> names = NamesIn(npu);
-  std::erase_if(names,
-                [&](const std::string& name) { return !IsNumbered(kStep, name) || !IsFolder(bench / name); });
-  SortByNumber(names);
-  for (const std::string& name : names) steps.push_back({npu / name, bench / name, below(name), name + "/"});
+  const auto steps_in = [](const fs::path& folder, const fs::path& other, bool shared) {
+    std::vector<std::string> names = NamesIn(folder);
+    std::erase_if(names, [&](const std::string& name) {
+      return !IsNumbered(kStep, name) || !IsFolder(folder / name) || IsFolder(other / name) != shared;
+    });
+    SortByNumber(names);
+    return names;
+  };
+  for (const std::string& name : steps_in(npu, bench, true))
+    steps.push_back({npu / name, bench / name, below(name), name + "/"});
+  for (const std::string& name : steps_in(npu, bench, false)) lone.push_back(name + " (target only)");
+  for (const std::string& name : steps_in(bench, npu, false)) lone.push_back(name + " (golden only)");
   return steps;
 }
 

@@ -12,12 +12,14 @@ namespace vernier::msprobe {
 
 // Several steps under two folders: those of the folders "graph" and "pynative" that both sides have, or the
 // folders step0, step1, … of two whole dumps (not as msprobe). Each is to be compared as a step directory.
+// `lone` gets those that one side has alone, in a few words each.
 struct StepPair {
   std::filesystem::path npu, bench, output;
   std::string label;  // "step3/" of a whole dump
 };
 std::vector<StepPair> StepsUnder(const std::filesystem::path& npu, const std::filesystem::path& bench,
-                                 const std::filesystem::path& output, bool as_msprobe);
+                                 const std::filesystem::path& output, bool as_msprobe,
+                                 std::vector<std::string>& lone);
 
 // Two step directories: the rank folders of both sides by number, paired by position. Jobs come rank by rank;
 // a rank whose files are missing is told about and left out. Empty: nothing to compare, which is no failure.

@@ -201,6 +201,93 @@ TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   EXPECT_EQ(rank.outside[0].name, "Functional.embedding.0.forward.input.0");
 }
 
+TEST_F(MsprobeVerdict, WhatOneSideHasNoNumbersOfIsNotGreen) {
+  auto calls = Chain(10);
+  Write("t/rank0", calls);
+  constexpr std::string_view kNothing =
+      R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[100],"Max":null,"Min":null,"Mean":null,"Norm":null})";
+  calls[4] = Call("Functional.linear.4.forward", Tensor("2.0"), std::string(kNothing));
+  Write("g/rank0", calls);
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+  ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].doubts[0],
+            "1 paired tensor could not be measured: one side has no numbers of them");
+  for (std::string& call : calls) {
+    const std::string name = call.substr(1, call.find(':') - 2);
+    call = Call(name, std::string(kNothing), std::string(kNothing));
+  }
+  Write("g/rank0", calls);
+  Write("t/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown) << "nothing is known on either side";
+}
+
+TEST_F(MsprobeVerdict, ARecordThatCannotBeReadIsNotGreenOnEitherSide) {
+  auto calls = Chain(10);
+  Write("t/rank0", calls);
+  calls[4] = R"("Functional.linear.4.forward":17)";
+  Write("g/rank0", calls);
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown);
+  Write("t/rank0", calls);
+  Write("g/rank0", Chain(10));
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown);
+}
+
+TEST_F(MsprobeVerdict, ATensorThatOnlyOneCallGivesIsNotGreen) {
+  auto calls = Chain(10);
+  Write("g/rank0", calls);
+  calls[4] = Call("Functional.linear.4.forward", Tensor("2.0"), Tensor("2.0") + ',' + Tensor("7.0"));
+  Write("t/rank0", calls);
+  for (int i = 0; i < 2; ++i) {
+    const CompareOutcome outcome = Compare();
+    EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
+    ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+    EXPECT_EQ(outcome.ranks[0].doubts[0], "1 tensor of paired calls has no partner");
+    Write("g/rank0", calls);
+    Write("t/rank0", Chain(10));
+  }
+}
+
+TEST_F(MsprobeVerdict, StepsOfOneSideAloneAreToldAndNotGreen) {
+  for (const int step : {0, 1, 2, 3, 4, 5}) {
+    Write(fmt::format("g/step{}/rank0", step), Chain(5));
+    if (step != 3) Write(fmt::format("t/step{}/rank0", step), Chain(5));
+  }
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
+  ASSERT_EQ(outcome.doubts.size(), 1u);
+  EXPECT_EQ(outcome.doubts[0], "1 step on one side only, not compared: step3 (golden only)");
+  EXPECT_NE(outcome.text.find(outcome.doubts[0]), std::string::npos);
+  EXPECT_EQ(Compare(/*strict=*/true).status, 1);
+  Write("t/step7/rank0", Chain(5));
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown) << "2 of 7 are more than a fifth";
+  EXPECT_EQ(outcome.status, 2);
+}
+
+TEST_F(MsprobeVerdict, AGoldenThatEndsBeforeMakesNobodyACulprit) {
+  Write("t/rank0", Chain(40));
+  Write("g/rank0", Chain(36));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
+  EXPECT_FALSE(outcome.ranks[0].culprit);
+}
+
+TEST_F(MsprobeVerdict, AnArgumentByItsNameOrByItsPlaceIsTheSame) {
+  auto calls = Chain(10);
+  Write("g/rank0", calls);
+  calls[4] = R"("Functional.linear.4.forward":{"input_args":[)" + Tensor("2.0") +
+             R"(,{"type":"int","value":-1}],"input_kwargs":{},"output":[)" + Tensor("2.0") + "]}";
+  Write("t/rank0", calls);
+  calls[4] = R"("Functional.linear.4.forward":{"input_args":[)" + Tensor("2.0") +
+             R"(],"input_kwargs":{"dim":{"type":"int","value":-1}},"output":[)" + Tensor("2.0") + "]}";
+  Write("g/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kIdentical);
+  EXPECT_TRUE(outcome.ranks[0].outside.empty());
+}
+
 TEST_F(MsprobeVerdict, WhatEntersAndMovesNothingIsToldAndNotBlamed) {
   auto calls = Chain(12);
   Write("g/rank0", calls);
@@ -214,8 +301,7 @@ TEST_F(MsprobeVerdict, WhatEntersAndMovesNothingIsToldAndNotBlamed) {
   EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
   EXPECT_FALSE(rank.culprit);
   ASSERT_EQ(rank.doubts.size(), 1u);
-  EXPECT_EQ(rank.doubts[0],
-            "input.1 of Functional.linear.2.forward differs, but nothing that follows does");
+  EXPECT_EQ(rank.doubts[0], "input.1 of Functional.linear.2.forward differs, but nothing that follows does");
   EXPECT_EQ(rank.num_outside.size(), 1u);
 }
 
@@ -304,8 +390,7 @@ TEST_F(MsprobeVerdict, ARankIsTheVictimOfTheOneThatACollectiveBroughtItFrom) {
   EXPECT_EQ(outcome.ranks[0].victim_of, "rank1");
   EXPECT_EQ(outcome.ranks[1].victim_of, "");
   EXPECT_NE(outcome.text.find("CULPRIT  linear, forward   on rank1"), std::string::npos) << outcome.text;
-  EXPECT_NE(outcome.text.find("1 rank (rank0): diverged too, after rank1 did"),
-            std::string::npos)
+  EXPECT_NE(outcome.text.find("1 rank (rank0): diverged too, after rank1 did"), std::string::npos)
       << outcome.text;
 }
 
