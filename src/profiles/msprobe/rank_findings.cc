@@ -1,7 +1,6 @@
-// What a rank's verdict says of itself: pairing, what came from outside, the culprit with its evidence.
+// What a rank's verdict says of itself: how calls were paired, what came from outside, what may be doubted.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include <fmt/format.h>
@@ -9,26 +8,12 @@
 #include "core/text.h"
 #include "judge/along.h"
 #include "profiles/msprobe/context.h"
-#include "profiles/msprobe/nan_hunt.h"
 #include "profiles/msprobe/rank_verdict.h"
-#include "profiles/verdict_screen.h"
-#include "vernier/read.h"
 
 namespace vernier::msprobe {
 namespace {
 
-constexpr std::size_t kMaxEvidence = 16, kMaxOutside = 4, kMaxParts = 16, kMaxPairs = 1000;
-constexpr std::size_t kBefore = 8, kAfter = 2;  // calls around the culprit that are worth recording again
-
-std::string Shortened(const Value& value) {
-  if (value.kind == Value::Kind::kNone) return "None";
-  if (value.kind == Value::Kind::kPlain) return std::string(value.text);
-  return fmt::format("{} {}", value.dtype, value.shape);
-}
-
-bool IsFileBeside(std::string_view data_name) {
-  return data_name != "-1" && data_name.find('/') == std::string_view::npos;
-}
+constexpr std::size_t kMaxOutside = 4, kMaxParts = 16, kMaxPairs = 1000;
 
 // Of a tensor that differs by its type or its shape, what differs.
 std::string TypeOf(const Value& value) { return std::string(value.dtype); }
@@ -38,11 +23,13 @@ std::string HaveNoPartner(std::uint64_t count, std::string_view what, std::strin
   return fmt::format("{}{} {} no partner", Plural(count, what), more, count == 1 ? "has" : "have");
 }
 
-std::string ErrorText(double error) {
-  return std::isinf(error) ? "as large as can be" : fmt::format("{:.3g}", error);
-}
-
 }  // namespace
+
+std::string RankVerdict::Shortened(const Value& value) {
+  if (value.kind == Value::Kind::kNone) return "None";
+  if (value.kind == Value::Kind::kPlain) return std::string(value.text);
+  return fmt::format("{} {}", value.dtype, value.shape);
+}
 
 void RankVerdict::DescribePairing(RankOutcome& outcome) const {
   outcome.num_calls = target_.calls().size() + golden_.calls().size();
@@ -207,240 +194,8 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   }
 }
 
-std::vector<std::uint32_t> RankVerdict::DifferentParameters() const {
-  std::vector<std::uint32_t> rows;
-  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
-    if (target_.calls()[call].pass != Pass::kForward) continue;
-    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
-      const Facts& facts = facts_[row];
-      if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > 0)
-        rows.push_back(static_cast<std::uint32_t>(row));
-    }
-  }
-  return rows;
-}
-
-std::uint32_t RankVerdict::ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const {
-  const Facts& facts = facts_[row];
-  if (!(facts.norm > 0) || !std::isfinite(facts.norm) || !std::isfinite(facts.own_norm)) return kNoRow;
-  for (const std::uint32_t parameter : different) {
-    const Facts& other = facts_[parameter];
-    if (other.own_norm == facts.own_norm && other.norm == facts.norm && other.error == facts.error)
-      return parameter;
-  }
-  return kNoRow;
-}
-
-// The input of a call that differs most; kNoRow: none does.
-std::uint32_t RankVerdict::WorstInput(std::uint32_t call) const {
-  std::uint32_t worst = kNoRow;
-  for (std::uint32_t row = static_cast<std::uint32_t>(first_[call]); row < first_[call + 1]; ++row) {
-    const Facts& facts = facts_[row];
-    if (facts.role == Role::kOutput || !facts.Has(Facts::kMeasured) || facts.error == 0) continue;
-    if (worst == kNoRow || facts.error > facts_[worst].error) worst = row;
-  }
-  return worst;
-}
-
-std::string RankVerdict::PortOf(std::uint32_t row) const {
-  return row == kNoRow ? "an input" : target_.SuffixOf(row).substr(1);
-}
-
-std::string RankVerdict::WhatEntered(std::uint32_t call) const {
-  const std::uint32_t worst = WorstInput(call);
-  constexpr std::string_view kNobody = "and no call before made it";
-  if (worst == kNoRow) return fmt::format("what it is given is wrong, {}: most likely a mask", kNobody);
-  const std::string port = PortOf(worst);
-  const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
-  if (parameter != kNoRow) return fmt::format("{} is another weight: {}", port, npu_.NameOf(parameter));
-  const Facts& facts = facts_[worst];
-  if (facts.Has(Facts::kMixed)) {
-    TextArena arena;
-    return fmt::format("{} is {}, the golden's {}, and no call before made it so", port,
-                       npu_.Read(npu_.rows()[worst], arena).dtype,
-                       bench_.Read(bench_.rows()[wanted_[worst]], arena).dtype);
-  }
-  const std::string_view guess = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned) ? "another mask"
-                                 : facts.Has(Facts::kFloat) ? "data, a weight, a mask or a position"
-                                                            : "other data, or another mask";
-  return fmt::format("{} differs, {}: {}", port, kNobody, guess);
-}
-
-void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
-  TextArena arena;
-  const Record& record = npu_.records()[blame.call];
-  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
-    if (npu_.rows()[row].bad) continue;
-    const Facts& facts = facts_[row];
-    const Leaf ours = npu_.Read(npu_.rows()[row], arena);
-    const Leaf theirs = wanted_[row] == kNoRow ? NoLeaf() : bench_.Read(bench_.rows()[wanted_[row]], arena);
-    const bool is_plain = !facts.Has(Facts::kTensor);
-    if (is_plain && facts.role != Role::kOutput) {
-      if (blame.golden_call == kNoCall) continue;
-      const Value a = ValueOf(ours, arena), b = ValueOf(theirs, arena);
-      const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
-      if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
-      if (found.arguments.size() < kMaxEvidence)
-        found.arguments.push_back(
-            {"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0});
-      continue;
-    }
-    const bool other_shape = facts.Has(Facts::kOtherShape) && facts.role == Role::kOutput;
-    if (other_shape)
-      found.evidence.push_back(
-          {npu_.NameOf(row), "output", HUGE_VAL, std::string(ours.shape), std::string(theirs.shape)});
-    if (!facts.Has(Facts::kMeasured)) continue;
-    if (facts.Has(Facts::kHuge) && builder_.mode() == Mode::kStatistics) continue;  // they tell nothing
-    if (found.evidence.size() < kMaxEvidence) {
-      found.evidence.push_back({npu_.NameOf(row),
-                                std::string(msprobe::Name(static_cast<PortState>(npu_.rows()[row].state))),
-                                facts.error, CellText(ours.statistics[0]), CellText(theirs.statistics[0])});
-    }
-  }
-}
-
-void RankVerdict::AddFiles(std::uint32_t call, bool of_inputs, Culprit& found) const {
-  if (builder_.mode() != Mode::kReal) return;
-  TextArena arena;
-  double worst = -1;
-  const Record& record = npu_.records()[call];
-  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
-    const Facts& facts = facts_[row];
-    if (wanted_[row] == kNoRow || !facts.Has(Facts::kMeasured) || !(facts.error > worst)) continue;
-    if ((facts.role == Role::kInput) != of_inputs) continue;
-    const Leaf ours = npu_.Read(npu_.rows()[row], arena),
-               theirs = bench_.Read(bench_.rows()[wanted_[row]], arena);
-    if (!IsFileBeside(ours.data_name) || !IsFileBeside(theirs.data_name) || ours.shape != theirs.shape)
-      continue;
-    const auto path = [](const Dump& dump, std::string_view name) {
-      return (dump.path().parent_path() / "dump_tensor_data" / name).string();
-    };
-    worst = facts.error;
-    found.target_file = path(npu_, ours.data_name);
-    found.golden_file = path(bench_, theirs.data_name);
-  }
-}
-
-// Where the worst tensor of a culprit is worst; nothing when its files cannot be read a second time.
-static std::string WorstOfFiles(const Culprit& found, int num_threads) {
-  if (found.target_file.empty() || found.golden_file.empty()) return {};
-  const Result<TensorView> target = LoadTensorFile(found.target_file),
-                           golden = LoadTensorFile(found.golden_file);
-  if (!target || !golden) return {};
-  MeasureOptions options;
-  options.groups = Group::kDiff;
-  options.num_threads = num_threads;
-  const Result<PairMeasures> measures = MeasurePair(*target, *golden, options);
-  if (!measures) return {};
-  const std::optional<WorstElement> worst = WorstOf(*measures);
-  if (!worst) return {};
-  return fmt::format("{} {:.4g} / {:.4g}   cosine {:.6g}", IndexText(worst->index, target->shape), worst->got,
-                     worst->want, measures->Cosine());
-}
-
-std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
-  const Call& call = target_.calls()[blame.call];
-  const std::string_view others = call.is_product ? "products" : "such calls";
-  if (blame.reason == Reason::kOutput || blame.reason == Reason::kArgument) {
-    const Special ours = SpecialOf(npu_, call, blame.call);
-    const bool theirs =
-        blame.golden_call != kNoCall &&
-        SpecialOf(bench_, golden_.calls()[blame.golden_call], blame.golden_call).made != Special::kNothing;
-    if (ours.made != Special::kNothing && !theirs)
-      return "it " + SpecialText(ours) + ", and the golden does not";
-  }
-  switch (blame.reason) {
-    case Reason::kOutput:
-      if (std::isinf(blame.result))
-        return "same inputs, but its output has another shape, or NaN or infinity on one side only";
-      if (blame.result <= std::numeric_limits<float>::min())
-        return "same inputs, another checksum and the same statistics: its values changed places";
-      return blame.given == 0
-                 ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
-                 : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",
-                               ErrorText(blame.result), blame.result / blame.given, others,
-                               ErrorText(blame.usual));
-    case Reason::kArgument:
-      return found.arguments.empty() ? "the golden gives it an argument more"
-                                     : ArgumentText(found.arguments[0], found.record);
-    case Reason::kInput:
-      return WhatEntered(blame.call);
-    case Reason::kAdditional: {
-      const Special made = SpecialOf(npu_, call, blame.call);
-      return made.made == Special::kNothing
-                 ? "only the target makes this call; what follows it is wrong"
-                 : fmt::format("only the target makes this call, and it {}", SpecialText(made));
-    }
-    case Reason::kMissing:
-      return fmt::format("only the golden makes this call, before {}", call.name);
-    case Reason::kGradient:
-      return "a gradient is wrong, and no call before made it: the backward kernel, or a hook";
-  }
-  return {};
-}
-
-// The calls around a culprit, by which a second recording can tell more. Where modules alone were recorded,
-// the one around it as well: what goes wrong between two modules is in there.
-void RankVerdict::AddAround(const Blame& blame, Culprit& found) const {
-  const Calls& calls = target_.calls();
-  const bool is_module = blame.reason == Reason::kMissing ? golden_.calls()[blame.golden_call].is_module
-                                                          : calls[blame.call].is_module;
-  const auto counts = [&](std::uint32_t i) {
-    return calls[i].pass == calls[blame.call].pass && calls[i].is_module == is_module && !calls[i].is_around;
-  };
-  const auto add = [&](std::uint32_t i) {
-    found.around.emplace_back(calls[i].name);
-    if (const std::uint32_t golden = alignment_.golden_of[i]; golden != kNoCall)
-      found.golden_around.emplace_back(golden_.calls()[golden].name);
-  };
-  std::uint32_t begin = blame.call;
-  for (std::size_t seen = 0; begin > 0 && seen < kBefore; --begin) seen += counts(begin - 1);
-  std::size_t seen = 0;
-  for (std::uint32_t i = begin; i < calls.size() && (i <= blame.call || seen < kAfter); ++i) {
-    if (i != blame.call && !counts(i)) continue;
-    seen += i > blame.call;
-    add(i);
-  }
-  if (!is_module) return;
-  const std::string_view path = PathOf(calls[blame.call]);
-  for (std::uint32_t i = blame.call + 1; i < calls.size(); ++i) {
-    const std::string_view around = PathOf(calls[i]);
-    const bool is_around = calls[i].is_around && calls[i].pass == calls[blame.call].pass && path != around &&
-                           (around.empty() || path.starts_with(std::string(around) + '.'));
-    if (!is_around) continue;
-    add(i);
-    break;
-  }
-}
-
-Culprit RankVerdict::CulpritOf(const Blame& blame) const {
-  const bool missing = blame.reason == Reason::kMissing;
-  const Calls& calls = target_.calls();
-  const Call& call = missing ? golden_.calls()[blame.golden_call] : calls[blame.call];
-  Culprit found;
-  found.record = call.name;
-  found.reason = vernier::Name(blame.reason);
-  found.call = call.kind.substr(call.kind.rfind('.') + 1);
-  found.pass = call.pass == Pass::kForward    ? "forward"
-               : call.pass == Pass::kBackward ? "backward"
-                                              : "gradient";
-  found.row = npu_.records()[blame.call].first_row;
-  found.given = blame.given;
-  found.made = blame.result;
-  found.usual = blame.usual;
-  if (!missing) AddRows(blame, found);
-  // For an input that is wrong, the input is what to look at; for a call of one side, what it left behind.
-  const bool is_shown_elsewhere = blame.shown != kNoCall;
-  AddFiles(is_shown_elsewhere ? blame.shown : blame.call,
-           is_shown_elsewhere || blame.reason == Reason::kInput, found);
-  found.worst = WorstOfFiles(found, builder_.job().num_threads);
-  found.why = WhyOf(blame, found);
-  AddAround(blame, found);
-  if (missing) found.golden_around.emplace_back(call.name);
-  return found;
-}
-
-// Pairs of tensors of which one side has nothing that could be compared: no file, no statistics, no checksum.
+// Pairs of tensors of which one side has nothing that could be compared: no file, no statistics, no
+// checksum.
 std::uint64_t RankVerdict::NumUnread() const {
   std::uint64_t count = 0;
   const auto has_any = [&](const Leaf& leaf, TextArena& arena) {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "core/threads.h"
 #include "profiles/msprobe/tree.h"
@@ -10,8 +14,7 @@
 namespace vernier::msprobe {
 namespace {
 
-constexpr double kOddInput = 0.05;          // no noise makes an input differ so much
-constexpr std::size_t kExchangeReach = 16;  // odd calls of one kind that may have changed places
+constexpr double kOddInput = 0.05;  // no noise makes an input differ so much
 
 bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).kind == Value::Kind::kPlain; }
 
@@ -242,19 +245,20 @@ void RankVerdict::PairFusedInputs(const FusedRun& run) {
   }
 }
 
-std::size_t RankVerdict::NumSameInputs(std::uint32_t call, std::uint32_t golden) const {
-  const Record &a = npu_.records()[call], &b = bench_.records()[golden];
-  if (a.num_rows != b.num_rows) return 0;
+// What a call was given, each tensor as a text that only the same tensor has.
+std::vector<std::string> RankVerdict::InputsOf(const Dump& dump, std::uint32_t call) {
+  std::vector<std::string> inputs;
   TextArena arena;
-  std::size_t num_same = 0;
-  for (std::uint32_t i = 0; i < a.num_rows; ++i) {
-    const Row &ours = npu_.rows()[a.first_row + i], &theirs = bench_.rows()[b.first_row + i];
-    if (ours.state != theirs.state || static_cast<PortState>(ours.state) == PortState::kOutput) continue;
-    const Value x = ValueOf(npu_.Read(ours, arena), arena), y = ValueOf(bench_.Read(theirs, arena), arena);
-    if (x.kind != Value::Kind::kTensor || y.kind != Value::Kind::kTensor || x.num_elements < 2) continue;
-    num_same += x.dtype == y.dtype && x.shape == y.shape && HasSameNumbers(x, y);
+  const Record& record = dump.records()[call];
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+    if (dump.rows()[row].bad || static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput)
+      continue;
+    const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
+    if (value.kind != Value::Kind::kTensor || value.num_elements < 2) continue;
+    inputs.push_back(fmt::format("{} {} {} {} {} {} {}", value.dtype, value.shape, value.max, value.min,
+                                 value.mean, value.norm, value.checksum));
   }
-  return num_same;
+  return inputs;
 }
 
 void RankVerdict::Repair(std::uint32_t call, std::uint32_t golden) {
@@ -267,51 +271,86 @@ void RankVerdict::Repair(std::uint32_t call, std::uint32_t golden) {
   PairRowsOf(call);
 }
 
+// Of pairs that the table does not have, only the shapes are known so far.
+bool RankVerdict::IsOddInput(std::size_t row) const {
+  const Facts& facts = facts_[row];
+  if (wanted_[row] == kNoRow || static_cast<PortState>(npu_.rows()[row].state) == PortState::kOutput)
+    return false;
+  if (seen_[row])
+    return facts.Has(Facts::kTensor) &&
+           (facts.Has(Facts::kOtherShape) || (facts.Has(Facts::kMeasured) && facts.error > kOddInput));
+  TextArena arena;
+  const Leaf ours = npu_.Read(npu_.rows()[row], arena),
+             theirs = bench_.Read(bench_.rows()[wanted_[row]], arena);
+  return ValueOf(ours, arena).kind == Value::Kind::kTensor && ours.shape != theirs.shape;
+}
+
 void RankVerdict::ExchangeReordered() {
-  // Calls whose inputs are nothing like their partner's, by kind.
-  std::map<std::string_view, std::vector<std::uint32_t>> odd;
+  // Calls whose inputs are nothing like their partner's, by kind and place.
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<std::uint32_t>> odd;
   const Calls& calls = target_.calls();
   for (std::uint32_t call = 0; call < calls.size(); ++call) {
-    if (calls[call].is_module || calls[call].pass != Pass::kForward || !calls[call].place.empty()) continue;
-    if (alignment_.golden_of[call] == kNoCall) continue;
-    const Record& record = npu_.records()[call];
-    for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
-      const Facts& facts = facts_[row];
-      if (facts.role == Role::kOutput || !facts.Has(Facts::kMeasured) || !(facts.error > kOddInput)) continue;
-      odd[calls[call].kind].push_back(call);
+    if (calls[call].is_module || calls[call].pass != Pass::kForward) continue;
+    if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kFused) continue;
+    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
+      if (!IsOddInput(row)) continue;
+      odd[{calls[call].kind, calls[call].place}].push_back(call);
       break;
     }
   }
+  for (const auto& [where, group] : odd) ExchangeAmong(group);
+}
+
+void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
+  if (group.size() < 2) return;
+  std::unordered_map<std::string, std::vector<std::uint32_t>> given_to;  // what -> calls of the golden
+  for (const std::uint32_t call : group) {
+    for (std::string& input : InputsOf(bench_, alignment_.golden_of[call]))
+      given_to[std::move(input)].push_back(alignment_.golden_of[call]);
+  }
+  std::set<std::uint32_t> taken;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  std::vector<std::uint32_t> left;
+  for (const std::uint32_t call : group) {
+    std::map<std::uint32_t, std::size_t> num_same;
+    for (const std::string& input : InputsOf(npu_, call)) {
+      const auto found = given_to.find(input);
+      if (found == given_to.end()) continue;
+      for (const std::uint32_t golden : found->second) num_same[golden] += !taken.contains(golden);
+    }
+    const auto best = std::max_element(num_same.begin(), num_same.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (best == num_same.end() || best->second == 0) {
+      left.push_back(call);
+    } else {
+      taken.insert(best->first);
+      pairs.emplace_back(call, best->first);
+    }
+  }
+  if (pairs.empty()) return;
+  // The rest keep their partners, or get in order what has lost its own.
+  std::vector<std::uint32_t> free;
+  for (const std::uint32_t call : group) {
+    if (!taken.contains(alignment_.golden_of[call])) free.push_back(alignment_.golden_of[call]);
+  }
+  for (std::size_t i = 0; i < left.size(); ++i) pairs.emplace_back(left[i], free[i]);
   std::map<std::string_view, std::uint32_t> target_backward, golden_backward;
-  for (auto& [kind, group] : odd) {
-    std::vector<bool> done(group.size());
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      for (std::size_t j = i + 1; j < std::min(group.size(), i + kExchangeReach) && !done[i]; ++j) {
-        const std::uint32_t a = group[i], b = group[j];
-        const std::uint32_t ga = alignment_.golden_of[a], gb = alignment_.golden_of[b];
-        const std::size_t as_is = NumSameInputs(a, ga) + NumSameInputs(b, gb);
-        const std::size_t crossed = NumSameInputs(a, gb) + NumSameInputs(b, ga);
-        if (done[j] || crossed <= as_is) continue;
-        done[i] = done[j] = true;
-        Repair(a, gb);
-        Repair(b, ga);
-        if (target_backward.empty()) {
-          for (std::uint32_t call = 0; call < calls.size(); ++call) {
-            if (calls[call].pass == Pass::kBackward) target_backward.emplace(calls[call].twin, call);
-          }
-          for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
-            if (golden_.calls()[call].pass == Pass::kBackward)
-              golden_backward.emplace(golden_.calls()[call].twin, call);
-          }
-        }
-        for (const auto& [call, golden] : {std::pair(a, gb), std::pair(b, ga)}) {
-          const auto ours = target_backward.find(calls[call].twin);
-          const auto theirs = golden_backward.find(golden_.calls()[golden].twin);
-          if (ours != target_backward.end() && theirs != golden_backward.end())
-            Repair(ours->second, theirs->second);
-        }
+  const auto backward_of = [](const Calls& all, std::map<std::string_view, std::uint32_t>& known,
+                              std::string_view twin) {
+    if (known.empty()) {
+      for (std::uint32_t i = 0; i < all.size(); ++i) {
+        if (all[i].pass == Pass::kBackward) known.emplace(all[i].twin, i);
       }
     }
+    const auto found = known.find(twin);
+    return found == known.end() ? kNoCall : found->second;
+  };
+  for (const auto& [call, golden] : pairs) {
+    if (alignment_.golden_of[call] == golden) continue;
+    Repair(call, golden);
+    const std::uint32_t ours = backward_of(target_.calls(), target_backward, target_.calls()[call].twin),
+                        theirs = backward_of(golden_.calls(), golden_backward, golden_.calls()[golden].twin);
+    if (ours != kNoCall && theirs != kNoCall) Repair(ours, theirs);
   }
 }
 
@@ -326,8 +365,7 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   if (builder_.mode() == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr)
     ++counts_.num_not_measured;
   const RowPair& pair = builder_.pairs()[table_row];
-  if (status == Status::kFail && row.matched && pair.bench != wanted_[pair.npu])
-    ++counts_.num_failed_otherwise_paired;
+  if (status == Status::kFail && row.matched) failed_.push_back(pair);
   if (pair.bench != wanted_[pair.npu] && seen_[pair.npu]) return;
   const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
   if (is_wanted) seen_[pair.npu] = true;
@@ -366,6 +404,8 @@ void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
   outcome = std::move(counts_);
   outcome.mode = msprobe::Name(builder_.mode());
   outcome.level = npu_.level();
+  outcome.num_failed_otherwise_paired = static_cast<std::uint64_t>(std::count_if(
+      failed_.begin(), failed_.end(), [&](const RowPair& pair) { return pair.bench != wanted_[pair.npu]; }));
   MarkOneSided();
   const Findings findings = FindCulprit(All(), CulpritRules(rules_));
   Describe(findings, outcome);

@@ -36,7 +36,9 @@ class RankVerdict {
   void PairRows();
   // Calls of one kind in another order, where no place tells them apart: by what they were given.
   void ExchangeReordered();
-  std::size_t NumSameInputs(std::uint32_t call, std::uint32_t golden) const;
+  bool IsOddInput(std::size_t row) const;
+  void ExchangeAmong(const std::vector<std::uint32_t>& group);
+  static std::vector<std::string> InputsOf(const Dump& dump, std::uint32_t call);
   void Repair(std::uint32_t call, std::uint32_t golden);
   void PairRowsOf(std::uint32_t call);
   void PairSameArguments(const Record& target,
@@ -51,6 +53,7 @@ class RankVerdict {
     return facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]);
   }
   Recordings All() const { return {target_.calls(), golden_.calls(), alignment_, facts_, first_}; }
+  static std::string Shortened(const Value& value);
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;
   void DescribeOutside(RankOutcome& outcome) const;
@@ -91,6 +94,7 @@ class RankVerdict {
   std::vector<bool> seen_;
   std::string target_name_, golden_name_;  // while rows are paired
   RankOutcome counts_;
+  std::vector<RowPair> failed_;  // as the table pairs
   std::vector<std::uint32_t> lacks_argument_;  // target calls whose partner has an argument more
 };
 

@@ -274,6 +274,34 @@ TEST_F(MsprobeVerdict, AGoldenThatEndsBeforeMakesNobodyACulprit) {
   EXPECT_FALSE(outcome.ranks[0].culprit);
 }
 
+TEST_F(MsprobeVerdict, AnOptimizerMayTakeTheWeightsInAnotherOrder) {
+  const auto add = [](int number, double norm, int rows) {
+    const std::string weight = fmt::format(
+        R"({{"type":"torch.Tensor","dtype":"torch.float32","shape":[{},8],"Max":1.5,"Min":-1.5,"Mean":0.01,"Norm":{},)"
+        R"("requires_grad":true}})",
+        rows, norm);
+    return Call(fmt::format("Tensor.add_.{}.forward", number), weight, weight);
+  };
+  auto golden = Chain(10), target = Chain(10);
+  const double norms[] = {5.5, 6.25, 7.5, 8.75};
+  const int rows[] = {4, 8, 8, 16}, order[] = {2, 0, 3, 1};
+  for (int i = 0; i < 4; ++i) {
+    golden.push_back(add(i, norms[i], rows[i]));
+    target.push_back(add(i, norms[order[i]], rows[order[i]]));
+  }
+  Write("g/rank0", golden);
+  Write("t/rank0", target);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kIdentical);
+  const RankOutcome& rank = outcome.ranks[0];
+  ASSERT_FALSE(rank.outside.empty());
+  EXPECT_EQ(rank.outside[0].what, "reordered call");
+  ASSERT_EQ(rank.pairs.size(), 4u);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(rank.pairs[static_cast<std::size_t>(i)].golden,
+              fmt::format("Tensor.add_.{}.forward", order[i]));
+}
+
 TEST_F(MsprobeVerdict, AnArgumentByItsNameOrByItsPlaceIsTheSame) {
   auto calls = Chain(10);
   Write("g/rank0", calls);
