@@ -15,7 +15,6 @@ namespace {
 constexpr std::size_t kRecent = 6;
 constexpr double kShows = 2;  // an argument that differs makes so many times the error of the inputs
 constexpr double kNoResult = -1;
-constexpr double kFades = 100;      // so much smaller, what came in is forgotten
 constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
 
 // What holds of any of a call's values.
@@ -385,7 +384,7 @@ class Search {
     }
     if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame) {
       if (errors.same_results) return;  // as of x + y for y + x
-      const double faded = given <= 1 ? given / kFades : 0;
+      const double faded = given <= 1 ? given / rules_.fades : 0;
       const std::uint32_t end = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
       return end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, end, given);
     }
@@ -469,6 +468,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       gradient_floor(rules.Threshold("gradient_floor")),
       gradient_floor_half(rules.Threshold("gradient_floor_half")),
       odd_types(rules.Threshold("odd_types")),
+      fades(rules.Threshold("fades")),
       orphan_reach(rules.Threshold("orphan_reach")),
       flips(rules.Threshold("flips")),
       few_values(rules.Threshold("few_values")),

@@ -20,7 +20,7 @@ struct CulpritRules {
   explicit CulpritRules(const Rules& rules);
 
   double growth, factor, prior_product, prior_plain, prior_half, rounding, rounding_half, cancel, alarm,
-      alarm_half, gradient_floor, gradient_floor_half, odd_types;
+      alarm_half, gradient_floor, gradient_floor_half, odd_types, fades;
   double orphan_reach, flips, few_values, backward_cancel;
   std::size_t least_seen;
 };

@@ -62,7 +62,8 @@ std::uint32_t RankVerdict::WorstInput(std::uint32_t call) const {
 }
 
 std::string RankVerdict::PortOf(std::uint32_t row) const {
-  return row == kNoRow ? "an input" : target_.SuffixOf(row).substr(1);
+  const std::string suffix = row == kNoRow ? "" : target_.SuffixOf(row);
+  return suffix.empty() ? "an input" : suffix.substr(1);  // values saved by hand have no ports
 }
 
 std::string RankVerdict::WhatEntered(std::uint32_t call) const {
