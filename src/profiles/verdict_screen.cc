@@ -16,6 +16,7 @@ constexpr std::size_t kWidth = 100, kMostLines = 24;
 constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3,
                       kShownGroups = 4;
 constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::size_t kErrorWidth = 11;                  // of the column, with the space behind it
 constexpr std::size_t kLeastName = 24, kMostValue = 24;  // columns that a name keeps, and a value may take
 constexpr double kLowestBar = 1e-7;
 constexpr double kOfRounding = 1e-2;  // the largest error that is called so
@@ -50,24 +51,28 @@ std::string ErrorText(double error) {
   return fmt::format("{:.3g}", error);
 }
 
-// A number with four digits; other texts, and whole numbers, as they are.
-std::string FourDigits(const std::string& text) {
+// A number with so many digits; other texts, and whole numbers, as they are.
+std::string WithDigits(const std::string& text, int digits) {
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   const bool is_whole = text.find_first_not_of("0123456789-") == std::string::npos;
-  return error == std::errc() && stop == end && !is_whole ? fmt::format("{:.4g}", number) : text;
+  return error == std::errc() && stop == end && !is_whole ? fmt::format("{:.{}g}", number, digits) : text;
 }
 
-// Both sides with four digits where these tell them apart.
-std::pair<std::string, std::string> BothWithFourDigits(const std::string& a, const std::string& b) {
-  std::pair<std::string, std::string> both = {FourDigits(a), FourDigits(b)};
-  return a != b && both.first == both.second ? std::pair(a, b) : both;
+// Both sides with four digits, or with as many more as tell them apart.
+std::pair<std::string, std::string> BothInShort(const std::string& a, const std::string& b) {
+  constexpr int kFewest = 4, kMost = 17;
+  for (int digits = kFewest; digits < kMost; ++digits) {
+    std::pair<std::string, std::string> both = {WithDigits(a, digits), WithDigits(b, digits)};
+    if (a == b || both.first != both.second) return both;
+  }
+  return {a, b};
 }
 
 std::string SidesText(const Outside& found) {
   if (found.target.empty() && found.golden.empty()) return {};
-  const auto [target, golden] = BothWithFourDigits(found.target, found.golden);
+  const auto [target, golden] = BothInShort(found.target, found.golden);
   return fmt::format("   target {}   golden {}", target.empty() ? "none" : Fit(target, kMostValue),
                      golden.empty() ? "none" : Fit(golden, kMostValue));
 }
@@ -239,12 +244,13 @@ void AddCulprit(const RankOutcome& rank, bool colour, Lines& lines) {
   for (const Evidence* evidence : shown) width = std::max(width, Columns(port(*evidence)));
   for (const Evidence* evidence : shown) {
     const bool has_numbers = IsNumber(evidence->target) || IsNumber(evidence->golden);
-    const auto [target, golden] = BothWithFourDigits(evidence->target, evidence->golden);
+    const auto [target, golden] = BothInShort(evidence->target, evidence->golden);
     const std::string extremes = !has_numbers && evidence->target == evidence->golden
                                      ? ""
-                                     : fmt::format("   {}{} / {}", has_numbers ? "max " : "", target, golden);
-    lines.Add(
-        fmt::format("  {:<{}} error {}{}", port(*evidence), width, ErrorText(evidence->error), extremes));
+                                     : fmt::format("{}{} / {}", has_numbers ? "max " : "", target, golden);
+    const std::string error = ErrorText(evidence->error);
+    lines.Add(fmt::format("  {:<{}} error {:<{}}{}", port(*evidence), width, error,
+                          extremes.empty() ? 0 : kErrorWidth, extremes));
   }
   if (!found.worst.empty()) lines.Add("  worst   " + found.worst);
 }

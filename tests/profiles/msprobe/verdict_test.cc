@@ -489,6 +489,29 @@ TEST(VerdictScreen, IsNeverLongerThanAScreenAndShowsNoControlCharacters) {
   EXPECT_TRUE(text.ends_with("        third\n")) << text;
 }
 
+TEST(VerdictScreen, TellsSidesApartWithAsFewDigitsAsDo) {
+  CompareOutcome outcome;
+  outcome.verdict = RunVerdict::kDiverged;
+  RankOutcome& rank = outcome.ranks.emplace_back();
+  rank.verdict = RunVerdict::kDiverged;
+  Culprit& found = rank.culprit.emplace();
+  found.record = "Functional.gelu.0.forward";
+  found.evidence = {{found.record + ".output.0", "output", 1e-4, "1.8942927122116089", "1.8942424058914185"},
+                    {found.record + ".output.1", "output", HUGE_VAL, "2.123456", "inf"},
+                    {found.record + ".input.0", "input", 0, "12345", "12345"}};
+  rank.outside = {
+      {"dtype", "Functional.softmax.1.backward.input.0", "torch.bfloat16", "torch.float32", "", 0},
+      {"argument", "Tensor.add_.0.forward.input.alpha", "-0.10000000000000002", "-0.01", "", 0}};
+  rank.num_outside = {{"dtype", 1}, {"argument", 1}};
+  const std::string text = VerdictScreen(outcome, /*colour=*/false, /*seconds=*/-1);
+  for (const std::string_view line :
+       {"  output.1 error not finite max 2.123 / inf\n", "  output.0 error 0.0001     max 1.8943 / 1.8942\n",
+        "dtype Functional.softmax.1.backward.input.0   target torch.bfloat16   golden torch.float32\n",
+        "argument Tensor.add_.0.forward.input.alpha   target -0.1   golden -0.01\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+}
+
 TEST(VerdictScreen, IsGreenOnlyWhereEverythingWasCompared) {
   constexpr std::string_view kGreen = "\033[1;32mWITHIN NOISE", kYellow = "\033[1;33mWITHIN NOISE";
   CompareOutcome outcome;
