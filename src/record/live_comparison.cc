@@ -119,7 +119,7 @@ class CallReader {
       return json_.ForEachElement([&] { Flatten(fmt::format("{}.{}", name, i++), ports, depth + 1); });
     }
     if (json_.Peek() != JsonKind::kObject) {
-      ports.push_back({name, false, std::string(RawValue(json_, text_)), ""});
+      ports.push_back({name, false, std::string(RawValue(json_, text_)), "", ""});
       return;
     }
     const std::size_t start = json_.position();
@@ -131,7 +131,7 @@ class CallReader {
 
   // None: the object is a container.
   std::optional<Port> Leaf(const std::string& name) {
-    std::string_view dtype, shape, md5, value, file;
+    std::string_view dtype, shape, md5, value, file, max, min;
     bool has_type = false;
     json_.Peek();
     const std::size_t start = json_.position();
@@ -142,14 +142,17 @@ class CallReader {
       if (key == "shape") shape = raw;
       if (key == "md5") md5 = raw;
       if (key == "value") value = raw;
+      if (key == "Max") max = raw;
+      if (key == "Min") min = raw;
       if (key == "data_name" && raw.size() > 2 && raw.front() == '"') file = raw.substr(1, raw.size() - 2);
     });
     if (!json_.ok() || !has_type) return std::nullopt;
     if (!shape.empty()) {
-      return Port{name, true, fmt::format("{} {} {}", dtype, Compact(shape), md5), DecodeJsonString(file)};
+      return Port{name, true, fmt::format("{} {} {}", dtype, Compact(shape), md5), DecodeJsonString(file),
+                  max.empty() || max == "null" ? "" : fmt::format("{} {} {}", dtype, max, min)};
     }
     const std::string_view all = text_.substr(start, json_.position() - start);
-    return Port{name, false, Compact(value.empty() ? all : value), ""};
+    return Port{name, false, Compact(value.empty() ? all : value), "", ""};
   }
 
   std::string_view text_;
@@ -185,6 +188,7 @@ Result<Done> LiveComparison::BeginStep(fs::path folder) {
   file_ = *std::move(file);
   records_.clear();
   different_.clear();
+  makers_.clear();
   num_compared_ = num_unknown_ = num_found_here_ = 0;
   first_found_.clear();
   const std::string_view text = TextOf(file_);
@@ -273,6 +277,15 @@ void LiveComparison::CompareOutputs(std::string_view name, const Call& now, cons
   }
 }
 
+std::string LiveComparison::MakerOf(const Call& now, const Differences& found) const {
+  for (const Port& port : now.inputs) {
+    if (std::find(found.inputs.begin(), found.inputs.end(), port.name) == found.inputs.end()) continue;
+    const auto maker = makers_.find(port.range);
+    if (maker != makers_.end()) return maker->second;
+  }
+  return {};
+}
+
 LiveComparison::Kind LiveComparison::Judge(std::string_view name, const Differences& differences,
                                            std::uint64_t found_before) {
   if (!differences.output) return Kind::kSame;
@@ -309,8 +322,11 @@ std::string LiveComparison::Words(Kind kind, std::string_view name, const Differ
       return fmt::format(
           "same inputs on this rank, different output: {}; look at the lines of the other ranks", shown);
     case Kind::kFromOutside:
-      return fmt::format("inputs already different: {}, {}; no recorded call made them", shown,
-                         Printable(some(differences.inputs, ", ")));
+      return fmt::format("inputs already different: {}, {}; {}", shown,
+                         Printable(some(differences.inputs, ", ")),
+                         differences.made_by.empty()
+                             ? "no recorded call made them"
+                             : "made by a call that the reference does not have: " + differences.made_by);
     default:
       return name.find(kGradients) != std::string_view::npos
                  ? fmt::format("different gradient of a parameter, all calls before are the same: {}", shown)
@@ -320,6 +336,9 @@ std::string LiveComparison::Words(Kind kind, std::string_view name, const Differ
 
 std::string LiveComparison::Next(Kind kind, std::string_view name, const Differences& differences,
                                  const fs::path& folder) const {
+  if (kind == Kind::kFromOutside && !differences.made_by.empty())
+    return "next: make the same calls on both sides, or record both: vernier compare pairs a fused call with "
+           "several";
   if (kind == Kind::kFromOutside)
     return "next: compare what goes in on both sides: data, weights, masks, seeds";
   if (kind == Kind::kOtherRank) return "next: look at the rank that differs first";
@@ -342,10 +361,6 @@ Result<LiveVerdict> LiveComparison::Compare(std::string_view name, std::string_v
   const auto earlier = records_.find(std::string(name));
   LiveVerdict verdict;
   verdict.num_found = num_found_;
-  if (earlier == records_.end()) {
-    ++num_unknown_;
-    return verdict;
-  }
   Call now;
   JsonCursor json(parts);
   json.ForEachElement([&] {
@@ -359,6 +374,13 @@ Result<LiveVerdict> LiveComparison::Compare(std::string_view name, std::string_v
     const std::string record = WithDescriptors(text, descriptors);
     if (json.ok() && !CallReader(record).Read(now)) json.Fail(JsonError::kExpectedObject);
   });
+  if (earlier == records_.end()) {
+    ++num_unknown_;
+    for (const Port& port : now.outputs) {
+      if (different_.empty() && !port.range.empty()) makers_.emplace(port.range, Printable(name));
+    }
+    return verdict;
+  }
   if (!json.ok()) return Error{ErrorCode::kBadArgument, "call", json.problem()};
   Result<Call> then = Read(earlier->second);
   if (!then) return In("bench_path: " + path_.string() + ": " + std::string(name), then.error());
@@ -368,6 +390,7 @@ Result<LiveVerdict> LiveComparison::Compare(std::string_view name, std::string_v
   CompareInputs(now, *then, differences);
   CompareOutputs(name, now, *then, differences);
   const Kind kind = Judge(name, differences, found_before);
+  if (kind == Kind::kFromOutside) differences.made_by = MakerOf(now, differences);
   verdict.store = kind >= Kind::kAround;
   if (kind <= Kind::kAround) return verdict;
   verdict.num_found = ++num_found_;
@@ -390,22 +413,23 @@ LiveSummary LiveComparison::Summary() const {
   const std::string where = Printable(path_.string());
   if (num_compared_ == 0) {
     summary.is_problem = true;
-    summary.says =
-        num_calls == 0
-            ? fmt::format("no call was compared with {}", where)
-            : fmt::format("none of {} calls is in {}; was it recorded at the same level?", num_calls, where);
+    summary.says = num_calls == 0
+                       ? fmt::format("no call was compared with {}", where)
+                       : fmt::format("{} in {}; was it recorded at the same level?",
+                                     num_calls == 1 ? "the only call is not"
+                                                    : fmt::format("none of {} calls is", num_calls),
+                                     where);
     return summary;
   }
-  const std::string unknown =
-      num_unknown_ == 0 ? "" : fmt::format("; {} more calls are not in it", num_unknown_);
-  if (different_.empty()) {
-    summary.says = fmt::format("{} calls compared with {}: no difference{}", num_compared_, where, unknown);
-    return summary;
-  }
-  summary.says = fmt::format("{} calls compared with {}: {} different, beginning in {} ({}){}", num_compared_,
-                             where, different_.size(),
-                             num_found_here_ == 1 ? "1 call" : fmt::format("{} calls", num_found_here_),
-                             Printable(first_found_), unknown);
+  const std::string unknown = num_unknown_ == 0
+                                  ? ""
+                                  : fmt::format("; {} {} not in it", Plural(num_unknown_, "more call"),
+                                                num_unknown_ == 1 ? "is" : "are");
+  summary.says = fmt::format("{} compared with {}: ", Plural(num_compared_, "call"), where);
+  summary.says += different_.empty() ? "no difference"
+                                     : fmt::format("{} different, beginning in {} ({})", different_.size(),
+                                                   Plural(num_found_here_, "call"), Printable(first_found_));
+  summary.says += unknown;
   return summary;
 }
 

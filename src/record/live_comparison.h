@@ -37,6 +37,7 @@ class LiveComparison {
     bool is_tensor = false;
     std::string value;  // what must be the same: of a tensor its dtype, shape and checksum
     std::string file;   // where a tensor is stored
+    std::string range;  // of a tensor its dtype, Max and Min, which its views have too; empty: not recorded
   };
   struct Call {
     std::vector<Port> inputs, outputs;
@@ -45,6 +46,7 @@ class LiveComparison {
   struct Differences {
     std::vector<std::string> inputs;     // names of tensors
     std::vector<std::string> arguments;  // "input.4: 0.1, reference 1e-05"
+    std::string made_by;  // a call that the reference does not have, and that gave one of `inputs`
     bool has_inputs = false, output = false;
     std::string target_file, golden_file;  // of the first different output, where the reference has stored it
   };
@@ -55,6 +57,7 @@ class LiveComparison {
   static void AddDifferentInput(const Port* is, const Port* was, Differences& found);
   static void CompareInputs(const Call& now, const Call& then, Differences& found);
   static void CompareOutputs(std::string_view name, const Call& now, const Call& then, Differences& found);
+  std::string MakerOf(const Call& now, const Differences& found) const;
   Kind Judge(std::string_view name, const Differences& differences, std::uint64_t found_before);
   std::string Words(Kind kind, std::string_view name, const Differences& differences) const;
   std::string Next(Kind kind, std::string_view name, const Differences& differences,
@@ -67,6 +70,7 @@ class LiveComparison {
   FileRef file_;
   std::unordered_map<std::string, std::string_view> records_;  // views of the file
   std::unordered_set<std::string> different_;                  // calls whose outputs are
+  std::unordered_map<std::string, std::string> makers_;  // range -> the call without a record that gave it
   std::uint64_t num_compared_ = 0, num_unknown_ = 0, num_found_here_ = 0;
   std::string first_found_;
 };

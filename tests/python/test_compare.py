@@ -47,9 +47,12 @@ def test_failed_and_ok(checkpoints):
     assert not result.ok
     assert "layer.2.weight" in [row["name"] for row in result.failed]
     assert "layer.1.weight" not in [row["name"] for row in result.failed]
+    assert result.culprit["record"] == result.failed[0]["name"]
+    assert result[result.culprit["row"]]["name"] == result.culprit["record"]
     same = vernier.compare(golden, golden)
     assert same.ok
     assert same.failed == []
+    assert same.culprit is None
     assert len(same) == 4
 
 

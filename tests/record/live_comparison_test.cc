@@ -199,10 +199,44 @@ TEST_F(LiveComparisonTest, CountsCallsThatTheReferenceDoesNotHave) {
   ASSERT_TRUE(live.BeginStep(Reference({{"F.a.0.forward", Api("1", "2")}})));
   EXPECT_FALSE(Compare(live, "F.new.0.forward", Called("1", "2"), 0)->store);
   EXPECT_TRUE(live.Summary().is_problem);
-  EXPECT_THAT(live.Summary().says, HasSubstr("none of 1 calls is in "));
+  EXPECT_THAT(live.Summary().says, HasSubstr("the only call is not in "));
   EXPECT_FALSE(Compare(live, "F.a.0.forward", Called("1", "2"), 0)->store);
   EXPECT_FALSE(live.Summary().is_problem);
-  EXPECT_THAT(live.Summary().says, HasSubstr("no difference; 1 more calls are not in it"));
+  EXPECT_THAT(live.Summary().says, StartsWith("1 call compared with "));
+  EXPECT_THAT(live.Summary().says, HasSubstr("no difference; 1 more call is not in it"));
+  EXPECT_FALSE(Compare(live, "F.new.1.forward", Called("1", "2"), 0)->store);
+  EXPECT_THAT(live.Summary().says, HasSubstr("no difference; 2 more calls are not in it"));
+}
+
+// One fused call in place of two, whose result the next call gets in another shape.
+TEST_F(LiveComparisonTest, NamesTheCallThatOnlyThisRunMakesAndThatGaveWhatDiffers) {
+  const auto measured = [](const std::string& md5, const std::string& shape, const std::string& max) {
+    return R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[)" + shape + R"(],"Max":)" + max +
+           R"(,"Min":-1.5,"Mean":0.1,"md5":")" + md5 + "\"}";
+  };
+  const auto call = [](const std::string& input, const std::string& output) {
+    return R"({"input_args": [)" + input + R"(], "output": [)" + output + "]}";
+  };
+  const auto called = [&](const std::string& input, const std::string& output) {
+    return "[[" + Quoted(call(input, output)) + "]]";
+  };
+  const fs::path reference =
+      Reference({{"F.mul.0.forward", call(measured("1", "4", "1"), measured("2", "4", "2"))},
+                 {"F.linear.0.forward", call(measured("3", "2,2", "3.25"), Tensor("4"))}});
+  LiveComparison live(1);
+  ASSERT_TRUE(live.BeginStep(reference));
+  const std::string fused = called(measured("1", "4", "1"), measured("33", "4", "3.25"));
+  EXPECT_EQ(Compare(live, "F.fused.0.forward", fused, 0)->says, "");
+  EXPECT_THAT(
+      Compare(live, "F.linear.0.forward", called(measured("34", "2,2", "3.25"), Tensor("44")), 0)->says,
+      StartsWith(
+          "inputs already different: F.linear.0.forward, input.0; made by a call that the reference "
+          "does not have: F.fused.0.forward; recording stopped here (diff_nums=1)\nnext: make the same"));
+  ASSERT_TRUE(live.BeginStep(reference));
+  EXPECT_EQ(Compare(live, "F.fused.0.forward", fused, 1)->says, "");
+  EXPECT_THAT(Compare(live, "F.linear.0.forward", called(measured("35", "2,2", "9"), Tensor("44")), 1)->says,
+              HasSubstr("no recorded call made them"))
+      << "another tensor";
 }
 
 TEST_F(LiveComparisonTest, RefusesWhatIsNoReference) {

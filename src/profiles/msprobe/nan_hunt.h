@@ -1,4 +1,4 @@
-// Which calls of one recording make NaN or infinities of what they were given.
+// Which calls of one recording make NaN or infinities of what they were given, and where such values come in.
 #pragma once
 
 #include <string>
@@ -18,7 +18,9 @@ struct Special {
 Special SpecialOf(const Dump& dump, const Call& call, std::uint32_t record);
 std::string SpecialText(const Special& special);  // "makes NaN from finite inputs"
 
-// inspect --nan: those calls, in the order in which they ran.
+// inspect --nan: those calls, in the order in which they ran; among them the first that is given NaN which no
+// call made, or a parameter that is infinite. What a backward call makes of such values of its forward call
+// is inherited.
 Result<Listing> HuntNan(const std::string& path);
 
 }  // namespace vernier::msprobe

@@ -169,8 +169,18 @@ class Comparison {
     batch_.rows.colours.push_back(ColourOf(status));
     batch_.statuses.push_back(status);
     batch_.severities.push_back(SeverityOf(row));
+    if (status == Status::kFail && !outcome_.culprit) Blame(row);
     KeepFirstBad(status);
     if (batch_.rows.size() == kRowsOfABatch) Push();
+  }
+
+  // A failing row has both sides.
+  void Blame(const CompareRow& row) {
+    Culprit& found = outcome_.culprit.emplace();
+    found.record = row.target->name;
+    found.reason = "output";
+    found.why = "the first that fails, in the order of the file: " + row.verdict.why;
+    found.row = batch_.first_row + batch_.statuses.size() - 1;
   }
 
   void KeepFirstBad(Status status) {

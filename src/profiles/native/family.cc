@@ -90,7 +90,7 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   outcome.verdict = VerdictOf(outcome);
   outcome.status = StatusOf(outcome, request.strict);
   for (const auto& [folder, stamp] : places.folders)
-    VN_RETURN_IF_ERROR(WriteSummary(folder, stamp.text(), "", outcome));
+    VN_RETURN_IF_ERROR(WriteSummary(folder, stamp.text(), "native", outcome));
   return outcome;
 }
 

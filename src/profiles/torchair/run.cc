@@ -92,7 +92,8 @@ class TorchairRun {
     if (failure && (settings_.as_msprobe || outcome_.ranks.empty())) return *failure;
     outcome_.verdict = VerdictOf(outcome_);
     outcome_.status = StatusOf(outcome_, settings_.strict);
-    if (stamp_) VN_RETURN_IF_ERROR(WriteSummary(settings_.output_folder, stamp_->text(), "", outcome_));
+    if (stamp_)
+      VN_RETURN_IF_ERROR(WriteSummary(settings_.output_folder, stamp_->text(), "torchair", outcome_));
     return std::move(outcome_);
   }
 

@@ -187,8 +187,8 @@ class Measurer {
     if (row.target_item) row.target = &c_.target.info(*row.target_item);
     if (row.golden_item) row.golden = &c_.golden.info(*row.golden_item);
     ++counts_.by_status[static_cast<std::size_t>(row.status)];
-    if (row.status == RowStatus::kFail && counts_.first_failing.empty())
-      counts_.first_failing = row.target_item->key;
+    const bool fails = row.status == RowStatus::kFail || row.status == RowStatus::kShape;
+    if (fails && counts_.first_failing.empty()) counts_.first_failing = row.target_item->key;
     for (const Column& column : Columns()) batch_.rows.cells.push_back(column.value(row, batch_.arena));
     const Status status = StatusOf(row.status);
     batch_.rows.colours.push_back(ColourOf(status));

@@ -188,7 +188,7 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
     if (!IsStandardOutput(path.string())) outcome.written.push_back(path.string());
   }
   for (const auto& [folder, stamp] : places.folders)
-    VN_RETURN_IF_ERROR(WriteSummary(folder, stamp.text(), "", outcome));
+    VN_RETURN_IF_ERROR(WriteSummary(folder, stamp.text(), "xray", outcome));
   return outcome;
 }
 

@@ -58,6 +58,24 @@ TEST_F(CompareTest, GivesARowForEachTensorOfEitherSide) {
   EXPECT_EQ(num_bytes_, 40u);
 }
 
+TEST_F(CompareTest, NamesTheFirstThatFails) {
+  Put("t/a.npy", {1, 2});
+  Put("t/b.npy", {1, 2});
+  Put("t/c.npy", {7, 7});
+  Put("g/a.npy", {1, 2});
+  Put("g/b.npy", {1, 3});
+  Put("g/c.npy", {1, 3});
+  const Result<CompareOutcome> outcome = Compare("t", "g");
+  ASSERT_TRUE(outcome);
+  const std::optional<Culprit>& culprit = outcome->ranks[0].culprit;
+  ASSERT_TRUE(culprit);
+  EXPECT_EQ(culprit->record, "b");
+  EXPECT_EQ(culprit->reason, "output");
+  EXPECT_THAT(culprit->why, testing::StartsWith("the first that fails, in the order of the file: 1 of 2 "));
+  EXPECT_EQ(culprit->row, 1u);
+  EXPECT_FALSE(Compare("t/a.npy", "g/a.npy")->ranks[0].culprit);
+}
+
 TEST_F(CompareTest, PairsTwoFilesOfOneTensorWhateverTheirNames) {
   Put("x.npy", {1, 2});
   Put("y.npy", {1, 2});

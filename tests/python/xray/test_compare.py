@@ -189,8 +189,9 @@ def test_steps_in_common_are_compared_and_others_named(compare):
 
 def test_shapes_that_differ(compare):
     key = "a.B.0.forward_input.0"
-    (row,), _, _ = compare({1: {key: np.ones((3, 2))}}, {1: {key: np.ones((2, 3))}}, status=1)
+    (row,), text, _ = compare({1: {key: np.ones((3, 2))}}, {1: {key: np.ones((2, 3))}}, status=1)
     assert row["Status"] == "Shape"
+    assert f"DIVERGED  {key}" in text
     assert (row["shape"], row["golden_shape"]) == ("[3, 2]", "[2, 3]")
     assert [row[column] for column in COLUMNS[3:]] == [""] * 5
 
@@ -275,5 +276,5 @@ def test_a_folder_gets_the_report_and_the_verdict_for_programs(tmp_path):
     assert [row["Status"] for row in rows_of(report)] == ["Fail"]
     found = json.loads(summary.read_text())
     assert summary.name == f"{report.stem}_summary.json"
-    assert (found["verdict"], found["status"]) == ("diverged", 1)
+    assert (found["profile"], found["verdict"], found["status"]) == ("xray", "diverged", 1)
     assert found["ranks"][0]["culprit"]["record"] == key

@@ -1,0 +1,95 @@
+#include "profiles/msprobe/nan_hunt.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "temporary_folder.h"
+
+namespace vernier::msprobe {
+namespace {
+
+// What inspect --nan says of some calls: "NAME finding".
+class MsprobeNanHunt : public testing::Test {
+ protected:
+  std::vector<std::string> Hunted(const std::vector<std::string>& calls) {
+    std::ofstream file(folder_.path() / "dump.json");
+    file << R"({"task":"statistics","level":"mix","framework":"pytorch","data":{)";
+    for (std::size_t i = 0; i < calls.size(); ++i) file << (i == 0 ? "" : ",\n") << calls[i];
+    file << "}}";
+    file.close();
+    const Result<Listing> found = HuntNan(folder_.path().string());
+    EXPECT_TRUE(found) << found.error().Message();
+    std::vector<std::string> said;
+    if (!found) return said;
+    for (const KeptCells& row : found->rows)
+      said.push_back(std::string(row.cells()[1].text) + " " + std::string(row.cells()[2].text));
+    return said;
+  }
+  static std::string Tensor(const std::string& max, const std::string& min = "-1.0") {
+    return fmt::format(
+        R"({{"type":"torch.Tensor","dtype":"torch.float32","shape":[100],"Max":{},"Min":{},"Mean":0.1,)"
+        R"("Norm":5.0,"requires_grad":false}})",
+        max, min);
+  }
+  static std::string Forward(const std::string& name, const std::string& in, const std::string& out) {
+    return fmt::format(R"("{}.forward":{{"input_args":[{}],"input_kwargs":{{}},"output":[{}]}})", name, in,
+                       out);
+  }
+  static std::string Backward(const std::string& name, const std::string& in, const std::string& out) {
+    return fmt::format(R"("{}.backward":{{"input":[{}],"output":[{}]}})", name, in, out);
+  }
+  static std::string Module(const std::string& path, const std::string& weight, const std::string& out) {
+    return fmt::format(
+        R"("Module.{}.Linear.forward.0":{{"input_args":[{}],"output":[{}],"parameters":{{"weight":{}}}}})",
+        path, Tensor("2.0"), out, weight);
+  }
+  const std::string one_ = Tensor("1.0"), nan_ = Tensor("NaN", "NaN"), infinite_ = Tensor("Infinity"),
+                    mask_ = Tensor("0.0", "-Infinity");
+  TemporaryFolder folder_;
+};
+
+using Said = std::vector<std::string>;
+
+TEST_F(MsprobeNanHunt, ABackwardInheritsFromItsForward) {
+  EXPECT_EQ(Hunted({Forward("Torch.log.0", one_, mask_), Forward("Tensor.pow.0", mask_, infinite_),
+                    Forward("Torch.sqrt.0", one_, one_), Backward("Torch.sqrt.0", one_, infinite_),
+                    Backward("Tensor.pow.0", one_, nan_), Backward("Torch.log.0", nan_, nan_)}),
+            (Said{"Torch.log.0.forward makes infinity from finite inputs",
+                  "Torch.sqrt.0.backward makes infinity from finite inputs"}));
+}
+
+TEST_F(MsprobeNanHunt, WhatComesInIsSaidOnce) {
+  EXPECT_EQ(
+      Hunted({Forward("Functional.linear.0", one_, one_),
+              Forward("Functional.linear.1", one_ + "," + nan_, nan_),
+              Forward("Functional.relu.0", nan_, nan_),
+              Forward("Functional.linear.2", one_ + "," + nan_, nan_)}),
+      Said{"Functional.linear.1.forward is given NaN that no call before made: data or a weight (input.1)"});
+}
+
+TEST_F(MsprobeNanHunt, WhatACallGaveDoesNotComeIn) {
+  EXPECT_EQ(Hunted({Forward("Torch.log.0", one_, nan_), Forward("Functional.relu.0", nan_, nan_)}),
+            Said{"Torch.log.0.forward makes NaN from finite inputs"});
+}
+
+TEST_F(MsprobeNanHunt, AParameterIsNamedThatIsNotFinite) {
+  EXPECT_EQ(Hunted({Module("a", nan_, nan_)}),
+            Said{"Module.a.Linear.forward.0 is given NaN that no call before made: a weight "
+                 "(parameters.weight)"});
+  // Also where the operator inside was recorded too, which cannot tell it from a mask.
+  EXPECT_EQ(Hunted({Forward("Functional.linear.0", one_ + "," + infinite_, infinite_),
+                    Module("a", infinite_, infinite_), Module("b", infinite_, infinite_)}),
+            Said{"Module.a.Linear.forward.0 is given infinity that no call before made: a weight "
+                 "(parameters.weight)"});
+}
+
+TEST_F(MsprobeNanHunt, MasksAndMemoryThatIsWrittenOverAreNone) {
+  EXPECT_EQ(Hunted({Forward("Tensor.__add__.0", one_ + "," + mask_, mask_),
+                    Forward("Tensor.copy_.0", nan_ + "," + one_, one_)}),
+            Said{});
+}
+
+}  // namespace
+}  // namespace vernier::msprobe
