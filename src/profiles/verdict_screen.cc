@@ -478,8 +478,14 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   return lines.Text();
 }
 
-std::string VerdictLines(const RankOutcome& rank) {
-  std::string text(Heading(rank.verdict));
+std::string HeadingOf(const RankOutcome& rank, bool colour) {
+  const bool whole = rank.doubts.empty() && rank.num_only_target() + rank.num_only_golden == 0;
+  const bool fails = rank.verdict == RunVerdict::kDiverged;
+  return Coloured(Heading(rank.verdict), whole || fails ? rank.verdict : RunVerdict::kUnknown, colour);
+}
+
+std::string VerdictLines(const RankOutcome& rank, bool colour) {
+  std::string text = HeadingOf(rank, colour);
   if (rank.culprit)
     text += fmt::format("  {}: {}", Printable(rank.culprit->record), Printable(rank.culprit->why));
   text += '\n';

@@ -18,8 +18,9 @@ int StatusOf(const CompareOutcome& outcome, bool strict);
 std::string_view Heading(RunVerdict verdict);  // "IDENTICAL", …
 // `seconds` < 0: not told.
 std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double seconds);
-// In two or three lines, for families that show a table of their own.
-std::string VerdictLines(const RankOutcome& rank);
+// Of families that show a table of their own: the heading, and the verdict in two or three lines.
+std::string HeadingOf(const RankOutcome& rank, bool colour);
+std::string VerdictLines(const RankOutcome& rank, bool colour);
 // The same of one rank, for the front page of its table.
 std::string RankScreen(const RankOutcome& rank);
 // "argument eps differs   target 0.1   golden 1e-05", of a record's own.

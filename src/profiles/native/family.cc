@@ -66,7 +66,7 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   VN_ASSIGN_OR_RETURN(content.outcome, CompareDumps(target, golden, pairing, request, hooks, reports,
                                                     content.first_bad, worst));
   content.num_rows = reports.num_rows();
-  reports.SetFrontPage(VerdictText(content));
+  reports.SetFrontPage(VerdictText(content, /*colour=*/false));
   VN_ASSIGN_OR_RETURN(content.rows, reports.Finish());
   if (hooks.screen.quiet) content.first_bad.clear();
   CompareOutcome outcome;

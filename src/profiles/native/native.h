@@ -59,7 +59,7 @@ struct ScreenContent {
   RankOutcome outcome;
 };
 std::string ScreenText(const ScreenContent& content, std::size_t width, bool colour);
-std::string VerdictText(const ScreenContent& content);  // its last lines
+std::string VerdictText(const ScreenContent& content, bool colour);  // its last lines
 
 // The family: anything that can be opened as tensors.
 bool Recognises(const std::string& path);

@@ -97,11 +97,12 @@ std::string ScreenText(const ScreenContent& content, std::size_t width, bool col
     }
     text += '\n';
   }
-  return text + VerdictText(content);
+  return text + VerdictText(content, colour);
 }
 
-std::string VerdictText(const ScreenContent& content) {
-  std::string text = fmt::format("{}  {}\n", Heading(content.outcome.verdict), SummaryText(content.outcome));
+std::string VerdictText(const ScreenContent& content, bool colour) {
+  std::string text =
+      fmt::format("{}  {}\n", HeadingOf(content.outcome, colour), SummaryText(content.outcome));
   for (const std::string& doubt : content.outcome.doubts) text += "  " + doubt + '\n';
   if (content.outcome.num_matched == 0) {
     text += "no tensor has a partner; try --match fuzzy, --match position or --rename OLD=NEW\n";

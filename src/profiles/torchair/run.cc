@@ -240,8 +240,7 @@ class TorchairRun {
                         CreateReports(job, options.mode, tokens.matching.pairs.size()));
     VN_ASSIGN_OR_RETURN(GraphCounts counts, ComparePairs(tokens.matching, options, hooks_, reports));
     Count(job, rank, tokens, counts);
-    const std::string summary = SummaryOf(job, options.mode, tokens, counts);
-    reports.SetFrontPage(summary);
+    reports.SetFrontPage(SummaryOf(job, options.mode, tokens, counts, /*colour=*/false));
     VN_ASSIGN_OR_RETURN(const std::vector<KeptRow> shown, reports.Finish());
     for (const fs::path& path : reports.paths()) {
       if (IsStandardOutput(path.string())) continue;
@@ -249,7 +248,9 @@ class TorchairRun {
       outcome_.written.push_back(path.string());
     }
     VN_RETURN_IF_ERROR(WriteUnmatched(job, tokens.matching));
-    if (!hooks_.screen.quiet) outcome_.text += TableOf(options.mode, shown) + summary;
+    if (!hooks_.screen.quiet)
+      outcome_.text +=
+          TableOf(options.mode, shown) + SummaryOf(job, options.mode, tokens, counts, hooks_.screen.colour);
     outcome_.ranks.push_back(std::move(counts.outcome));
     return Done{};
   }
@@ -322,7 +323,7 @@ class TorchairRun {
   }
 
   static std::string SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,
-                               const GraphCounts& counts);
+                               const GraphCounts& counts, bool colour);
   std::string TableOf(Mode mode, const std::vector<KeptRow>& shown) const;
 
   const Settings& settings_;
@@ -362,7 +363,7 @@ std::string TorchairRun::TableOf(Mode mode, const std::vector<KeptRow>& shown) c
 
 // One line of counts, what was left out, and the first failure.
 std::string TorchairRun::SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,
-                                   const GraphCounts& counts) {
+                                   const GraphCounts& counts, bool colour) {
   const RankOutcome& outcome = counts.outcome;
   std::string where;
   if (job.rank) where += fmt::format("rank {}, ", *job.rank);
@@ -380,7 +381,7 @@ std::string TorchairRun::SummaryOf(const GraphJob& job, Mode mode, const GraphTo
         "  left out: {} pairs with different numbers of elements, {} with int8 on one side only\n",
         counts.num_counts_differ, counts.num_one_sided_int8);
   }
-  text += VerdictLines(outcome);
+  text += VerdictLines(outcome, colour);
   if (!counts.first_failure.empty()) text += fmt::format("  first failure: {}\n", counts.first_failure);
   return text;
 }

@@ -180,10 +180,10 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   const RankOutcome& found = outcome.ranks.front();
   outcome.verdict = VerdictOf(outcome);
   outcome.status = StatusOf(outcome, request.strict);
-  outcome.text = NotesText(target, golden, pairing) + CountsText(counts, pairing) + VerdictLines(found);
-  reports.SetFrontPage(outcome.text);
+  const std::string notes = NotesText(target, golden, pairing) + CountsText(counts, pairing);
+  reports.SetFrontPage(notes + VerdictLines(found, /*colour=*/false));
   VN_RETURN_IF_ERROR(reports.Finish());
-  outcome.text = screen.Text() + outcome.text;
+  outcome.text = screen.Text() + notes + VerdictLines(found, hooks.screen.colour);
   for (const std::filesystem::path& path : reports.paths()) {
     if (!IsStandardOutput(path.string())) outcome.written.push_back(path.string());
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "profiles/native/native.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::native {
 namespace {
@@ -66,6 +67,20 @@ TEST(NativeScreen, FitsTheTerminal) {
 TEST(NativeScreen, ShowsReasonsInTheTableWhereThereIsRoom) {
   EXPECT_THAT(ScreenText(Screen(), 0, false), HasSubstr(" because of a_name"));
   EXPECT_THAT(ScreenText(Screen(), 200, true), HasSubstr("\x1b[31mfail\x1b[0m"));
+}
+
+TEST(NativeScreen, ColoursTheVerdictAsThatOfRecordings) {
+  ScreenContent content = Screen();
+  RankOutcome& outcome = content.outcome;
+  outcome.verdict = RunVerdict::kDiverged;
+  EXPECT_THAT(ScreenText(content, 80, true), HasSubstr("\n\x1b[1;31mDIVERGED\x1b[0m  compared"));
+  EXPECT_THAT(ScreenText(content, 80, false), HasSubstr("\nDIVERGED  compared"));
+  EXPECT_THAT(VerdictLines(outcome, true), testing::StartsWith("\x1b[1;31mDIVERGED\x1b[0m"));
+  outcome.verdict = RunVerdict::kNoise;
+  EXPECT_THAT(ScreenText(content, 80, true), HasSubstr("\x1b[1;32mWITHIN NOISE\x1b[0m"));
+  outcome.num_only_golden = 1;
+  EXPECT_THAT(ScreenText(content, 80, true), HasSubstr("\x1b[1;33mWITHIN NOISE\x1b[0m"))
+      << "green only where everything was compared";
 }
 
 TEST(NativeScreen, SaysWhatToTryWhenNothingPaired) {
