@@ -44,7 +44,7 @@ struct InspectArgs {
         ->group("Listing");
     app->add_flag(
            "--nan", nan,
-           "the calls of a recording that make NaN or infinities, the first one first; status 1: some do")
+           "the calls of a recording that make NaN or infinities or are given them from outside; status 1: some are")
         ->group("Listing");
     app->add_flag("--crc", crc, "CRC-32 of the elements' bytes")->group("Listing");
     report.Declare(*app);
@@ -319,10 +319,10 @@ class Inspection {
 };
 
 std::string HuntText(const RowBlock& rows) {
-  if (rows.size() == 0) return "no call makes NaN or infinities of what it is given\n";
+  if (rows.size() == 0) return "no call makes NaN or infinities, and none comes in from outside\n";
   const auto first = rows.row(0);
-  return fmt::format("\n{} {}; the first: {} {}\n", Plural(rows.size(), "call"),
-                     rows.size() == 1 ? "makes it" : "make them", Printable(first[1].text), first[2].text);
+  return fmt::format("\n{} to look at; the first: {} {}\n", Plural(rows.size(), "call"),
+                     Printable(first[1].text), first[2].text);
 }
 
 // A recording: what it says of its rows.

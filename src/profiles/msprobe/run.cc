@@ -183,7 +183,7 @@ class Run {
     const int workers = one_by_one ? 1 : std::min<int>(threads, static_cast<int>(plan.jobs.size()));
     for (RankJob& job : plan.jobs) job.num_threads = std::max(1, threads / workers);
     std::string prefix;
-    if (!plan.real_data) {
+    if (!plan.real_data && settings_.as_msprobe) {  // as that tool heads its lines
       for (const std::string& name : plan.rank_names) prefix += (prefix.empty() ? "[" : " ") + name;
       prefix += ']';
     }
@@ -199,7 +199,10 @@ class Run {
     OrderedQueue<Product> queue(
         workers,
         [&](Product& product) {
-          Log log(workers > 1 ? product.lines.sink() : settings_.hooks.on_log, prefix);
+          const std::string& rank = plan.jobs[product.number].rank;
+          const bool is_one_of_many = plan.jobs.size() > 1 && !settings_.as_msprobe;
+          Log log(workers > 1 ? product.lines.sink() : settings_.hooks.on_log,
+                  is_one_of_many ? fmt::format("[{}] ", rank) : prefix);
           product.result = Guarded(
               log, [&] { return CompareRank(plan.jobs[product.number], per_rank, mappings_, rules_, log); });
         },
