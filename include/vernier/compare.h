@@ -115,7 +115,7 @@ struct RankOutcome {
   std::uint64_t num_measured = 0;  // pairs with numbers
   std::uint64_t num_passed = 0, num_failed = 0;
   std::uint64_t num_failed_otherwise_paired = 0;  // of those, rows that the verdict pairs otherwise
-  std::uint64_t num_errors = 0;        // rows that could not be judged
+  std::uint64_t num_errors = 0;                   // rows that could not be judged
   std::uint64_t num_not_measured = 0;  // matched rows that name a file, and yet there are no numbers
   bool torn = false;                   // a recording ends in the middle: what follows is not known
   RunVerdict verdict = RunVerdict::kUnknown;

@@ -3,8 +3,8 @@
 
     harmless_cases.py build/vernier
 
-A GPU against a CPU, torch 2 against torch 1.13: another order of sums, an optimizer that makes other calls, gradients that
-are zero but for rounding. Needs nothing but Python itself.
+A GPU against a CPU, torch 2 against torch 1.13: another order of sums, an optimizer that makes other calls,
+gradients that are zero but for rounding. Needs nothing but Python itself.
 """
 
 import subprocess

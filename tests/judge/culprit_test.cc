@@ -4,75 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <limits>
-#include <string>
+#include <cstdint>
+
+#include "pairing.h"
 
 namespace vernier {
 namespace {
-
-constexpr double kNone = -1;  // no such value
-
-// Two recordings of one program, call by call: the error of what goes in and of what comes out.
-class Pairing : public testing::Test {
- protected:
-  Facts Tensor(Role role, double error, double norm = 10, double num_elements = 1000) {
-    Facts facts;
-    facts.role = role;
-    facts.flags = Facts::kTensor | Facts::kFloat | Facts::kMatched | Facts::kMeasured;
-    facts.error = facts.loose = static_cast<float>(error);
-    facts.gap = static_cast<float>(error * norm);
-    facts.norm = facts.own_norm = static_cast<float>(norm);
-    facts.num_elements = static_cast<float>(num_elements);
-    return facts;
-  }
-  Call& Add(std::string kind, double in, double out, Pass pass = Pass::kForward) {
-    Call call;
-    call.kind = texts_.emplace_back(kind);
-    call.name = texts_.emplace_back(kind + '.' + std::to_string(calls_.size()));
-    call.is_product = kind == "linear";
-    call.pass = pass;
-    calls_.push_back(call);
-    first_.back() = facts_.size();
-    if (in != kNone) facts_.push_back(Tensor(Role::kInput, in));
-    if (out != kNone)
-      facts_.push_back(Tensor(pass == Pass::kGradient ? Role::kGradient : Role::kOutput, out));
-    first_.push_back(facts_.size());
-    return calls_.back();
-  }
-  void Reset() {
-    calls_.clear();
-    facts_.clear();
-    first_ = {0};
-  }
-  void Same(std::string kind, int count) {
-    for (int i = 0; i < count; ++i) Add(kind, 0, 0);
-  }
-  Facts& Input() { return facts_[first_[first_.size() - 2]]; }
-  Facts& Output() { return facts_.back(); }
-  Findings Find() {
-    alignment_.golden_of.resize(calls_.size());
-    alignment_.how.assign(calls_.size(), PairedBy::kName);
-    alignment_.target_of.resize(calls_.size());
-    alignment_.is_target_fused.resize(calls_.size());
-    alignment_.is_golden_fused.resize(calls_.size());
-    for (std::uint32_t i = 0; i < calls_.size(); ++i) {
-      const bool alone = i == alone_;
-      alignment_.golden_of[i] = alone ? kNoCall : i;
-      alignment_.target_of[i] = alone ? kNoCall : i;
-      if (alone) alignment_.how[i] = PairedBy::kNothing;
-      alignment_.is_golden_fused[i] = alone;  // `calls_` stands for both sides; the golden has none there
-    }
-    return FindCulprit({calls_, calls_, alignment_, facts_, first_}, CulpritRules(Rules::Verdict()));
-  }
-
-  std::deque<std::string> texts_;
-  Calls calls_;
-  std::vector<Facts> facts_;
-  std::vector<std::size_t> first_{0};
-  Alignment alignment_;
-  std::uint32_t alone_ = kNoCall;
-};
 
 TEST_F(Pairing, NothingDiffersAndNobodyIsBlamed) {
   Same("linear", 10);
@@ -538,96 +475,6 @@ TEST(CulpritRules, AreAllInTheFile) {
   EXPECT_GT(rules.growth, 1);
   EXPECT_GT(rules.factor, 1);
   EXPECT_GT(rules.least_seen, 0u);
-}
-
-// A training step: products forward and backward, then an optimizer that is given a gradient of a size and
-// makes a weight of it.
-class TrainingStep : public Pairing {
- protected:
-  void Step() {
-    Same("linear", 6);
-    for (int i = 0; i < 6; ++i) Add("linear", 1e-7, 1e-7, Pass::kBackward);
-  }
-  void Optimize(double gradient_norm, double gradient_error, double weight_error) {
-    Add("add_", gradient_error, gradient_error);
-    Input().norm = Input().own_norm = static_cast<float>(gradient_norm);
-    Output().norm = Output().own_norm = static_cast<float>(gradient_norm / 10);
-    Add("addcdiv_", gradient_error, weight_error);
-    Input().norm = Input().own_norm = static_cast<float>(gradient_norm / 10);
-  }
-};
-
-TEST_F(TrainingStep, WhatAnOptimizerMakesOfAGradientThatIsZeroButForRoundingIsNoFault) {
-  Step();
-  Optimize(1e-9, 1.6, 0.03);
-  const Findings found = Find();
-  EXPECT_FALSE(found.culprit);
-  EXPECT_LT(found.worst, 1e-3);
-}
-
-TEST_F(TrainingStep, WhatAnOptimizerMakesOfAnyOtherGradientIsJudged) {
-  Step();
-  Optimize(1, 1e-7, 0.03);
-  const Findings found = Find();
-  ASSERT_TRUE(found.culprit);
-  EXPECT_EQ(found.culprit->call, 13u);
-}
-
-TEST_F(TrainingStep, In16BitsNothingIsLarger) {
-  Step();
-  Output().flags |= Facts::kHalf;
-  Optimize(1e-3, 1e4, 0.03);  // beside flows of 10
-  EXPECT_FALSE(Find().culprit);
-  Optimize(1e-3, 0.3, 0.03);
-  EXPECT_TRUE(Find().culprit) << "the two sides have it in common";
-}
-
-TEST_F(TrainingStep, OfAListOnlyWhatCameOfNothingIsExcused) {
-  Step();
-  const auto foreach = [&](double other_error) {
-    Add("_foreach_mul_", kNone, kNone);
-    for (const Role role : {Role::kInput, Role::kOutput}) {
-      for (const bool nothing : {true, false})
-        facts_.push_back(Tensor(role,
-                                nothing                ? 1.6
-                                : role == Role::kInput ? 1e-7
-                                                       : other_error,
-                                nothing ? 1e-9 : 1));
-    }
-    first_.back() = facts_.size();
-  };
-  foreach (1e-7)
-    ;
-  EXPECT_FALSE(Find().culprit);
-  foreach (0.01)
-    ;
-  const Findings found = Find();
-  ASSERT_TRUE(found.culprit);
-  EXPECT_EQ(found.culprit->call, 13u);
-}
-
-TEST_F(TrainingStep, AWeightThatDiffersAndMovesNothingIsNotBlamed) {
-  const auto build = [&](double behind) {
-    Reset();
-    Add("conv2d", 0, 0.009);
-    facts_.insert(facts_.end() - 1, Tensor(Role::kInput, 0.025, 0.3));  // its bias
-    first_.back() = facts_.size();
-    Add("batch_norm", 0.009, behind);
-    for (int i = 0; i < 12; ++i) Add("linear", behind, behind);
-    for (int i = 0; i < 6; ++i) Add("linear", 1e-7, 1e-7, Pass::kBackward);
-    Add("mul_", 0.025, 0.025);  // the optimizer's, of that bias
-    Input().norm = Input().own_norm = 0.3F;
-    return Find();
-  };
-  const Findings gone = build(1e-7);
-  EXPECT_FALSE(gone.culprit);
-  ASSERT_EQ(gone.forgotten.size(), 1u);
-  EXPECT_EQ(gone.forgotten[0].call, 0u);
-  EXPECT_LT(gone.worst, 1e-3);
-  const Findings stays = build(0.008);
-  ASSERT_TRUE(stays.culprit);
-  EXPECT_EQ(stays.culprit->call, 0u);
-  EXPECT_EQ(stays.culprit->reason, Reason::kInput);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ class RankVerdict {
   std::vector<bool> seen_;
   std::string target_name_, golden_name_;  // while rows are paired
   RankOutcome counts_;
-  std::vector<RowPair> failed_;  // as the table pairs
+  std::vector<RowPair> failed_;                // as the table pairs
   std::vector<std::uint32_t> lacks_argument_;  // target calls whose partner has an argument more
 };
 
