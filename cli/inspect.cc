@@ -42,9 +42,9 @@ struct InspectArgs {
         ->group("Listing");
     app->add_flag("--stats", stats, "min, max, mean, std, norm and counts of NaN, infinities and zeros")
         ->group("Listing");
-    app->add_flag(
-           "--nan", nan,
-           "the calls of a recording that make NaN or infinities or are given them from outside; status 1: some are")
+    app->add_flag("--nan", nan,
+                  "the calls of a recording that make NaN or infinities or are given them from outside; "
+                  "status 1: some are")
         ->group("Listing");
     app->add_flag("--crc", crc, "CRC-32 of the elements' bytes")->group("Listing");
     report.Declare(*app);
