@@ -34,6 +34,7 @@ struct Call {
   bool is_scaling = false;     // divides by the spread of what it is given
   bool is_cancelling = false;  // its backward subtracts means: what remains is small, and its error is not
   bool is_writer = false;      // its first input is written over: what stood there before is no evidence
+  bool is_in_place = false;    // changes what it is given, by its name
   bool is_unset = false;       // its output holds whatever the memory held
   bool is_random = false;
   bool has_workspace = false;  // what it gives beside floats is for its own backward call alone

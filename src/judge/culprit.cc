@@ -5,6 +5,8 @@
 #include <cmath>
 #include <deque>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "judge/error_history.h"
 #include "judge/evidence.h"
@@ -15,6 +17,7 @@ namespace {
 constexpr std::size_t kRecent = 6;
 constexpr double kShows = 2;  // an argument that differs makes so many times the error of the inputs
 constexpr double kNoResult = -1;
+constexpr double kDrift = 0.05;     // a weight drifts no further in some steps of training
 constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
 
 // What holds of any of a call's values.
@@ -67,9 +70,9 @@ Look LookAt(std::span<const Facts> all) {
 // The largest errors of what a call was given and of what it gave.
 struct Errors {
   double given = 0, result = 0, excused = 0;
-  double inherited = 0;       // of what it has kept from its forward call, or was given and is excused
-  bool shuffled = false;      // what it gave holds the same values in other places
-  bool same_results = false;  // to the last bit, as far as can be seen
+  double inherited = 0;         // of what it has kept from its forward call, or was given and is excused
+  bool shuffled = false;        // what it gave holds the same values in other places
+  std::size_t num_results = 0;  // that can be judged
 };
 
 class Search {
@@ -102,6 +105,7 @@ class Search {
     std::size_t num_mixed = 0, num_paired = 0;
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const std::span<const Facts> all = FactsOf(call);
+      if (IsOfOptimizer(call)) continue;
       num_paired += HasPartner(call);
       num_mixed += std::any_of(all.begin(), all.end(), [](const Facts& f) { return f.Has(Facts::kMixed); });
     }
@@ -181,6 +185,13 @@ class Search {
   // normalisation: it moves nothing. Returns the call behind those that show it; kNoCall: it stays.
   std::uint32_t ForgottenAt(std::uint32_t index, double limit) const {
     if (index > first_backward_) return kNoCall;
+    std::set<Signature> made;
+    const auto see_results = [&](std::uint32_t call) {
+      for (const Facts& facts : FactsOf(call)) {
+        if (facts.role == Role::kOutput && facts.error > 0) made.insert(SignatureOf(facts));
+      }
+    };
+    see_results(index);
     std::uint32_t end = kNoCall;
     double near = 0;
     std::size_t num_clean = 0;
@@ -188,10 +199,14 @@ class Search {
       const Call& call = in_.target[i];
       if (call.is_around || call.pass == Pass::kGradient || IsOfOptimizer(i)) continue;
       if (largest_result_[i] == kNoResult) continue;
-      if (limit == 0 && LookAt(FactsOf(i)).differs) {  // given the same other argument
-        near = 0;
-        continue;
-      }
+      // More may come in there, as another such bias; what differs by more than training drifts is news.
+      const std::span<const Facts> all = FactsOf(i);
+      const bool enters = std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+        return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error > limit &&
+               facts.error < kDrift && !made.contains(SignatureOf(facts));
+      });
+      see_results(i);
+      if (enters) near = 0;
       if (near < rules_.orphan_reach) {
         ++near;
         end = i + 1;
@@ -234,6 +249,25 @@ class Search {
     return kNoCall;
   }
 
+  // Every call that is given a result of this one gives the same as its partner, to the last bit.
+  bool IsHidden(std::uint32_t index) const {
+    std::set<Signature> made;
+    for (const Facts& facts : FactsOf(index)) {
+      if (facts.role == Role::kOutput && facts.error > 0) made.insert(SignatureOf(facts));
+    }
+    std::size_t num_given = 0;
+    for (std::uint32_t i = index + 1; i < in_.target.size(); ++i) {
+      const std::span<const Facts> all = FactsOf(i);
+      const bool is_given = std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+        return facts.role != Role::kOutput && facts.error > 0 && made.contains(SignatureOf(facts));
+      });
+      if (!is_given || in_.target[i].is_around) continue;
+      if (largest_result_[i] != 0) return false;
+      ++num_given;
+    }
+    return num_given > 0;
+  }
+
   // How much another norm the target's result has than what the call was given; nothing: the same, or it
   // gives another kind of thing.
   std::optional<double> ChangeOf(std::uint32_t index) const {
@@ -246,6 +280,14 @@ class Search {
     if (input == nullptr || output == nullptr || input->num_elements != output->num_elements) return {};
     if (input->own_norm == output->own_norm) return {};
     return std::fabs(output->own_norm / input->own_norm - 1);
+  }
+
+  // Of the target's first result.
+  float GivenNorm(std::uint32_t index) const {
+    for (const Facts& facts : FactsOf(index)) {
+      if (facts.role == Role::kOutput && facts.Has(Facts::kTensor)) return facts.own_norm;
+    }
+    return 0;
   }
 
   // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
@@ -261,10 +303,15 @@ class Search {
       ++num_last;
     if (num_last > rules_.orphan_reach) return;
     bool backward = false;
+    std::set<std::pair<std::string_view, float>> before;  // what was called and what it gave
     for (std::uint32_t index = 0; index < in_.target.size(); ++index) {
       const Call& call = in_.target[index];
       backward = backward || call.pass == Pass::kBackward;
-      if (!backward || HasPartner(index) || call.is_module || call.pass != Pass::kForward) continue;
+      if (call.is_module || call.pass != Pass::kForward) continue;
+      const float gives = GivenNorm(index);
+      if (!backward) before.emplace(call.kind, gives);
+      // The same again is what a checkpoint computes a second time.
+      if (!backward || HasPartner(index) || before.contains({call.kind, gives})) continue;
       const std::optional<double> change = ChangeOf(index);
       if (!change) continue;
       return Blame(index, Reason::kAdditional, 0, *change, 0);
@@ -336,7 +383,6 @@ class Search {
     errors.inherited = evidence_.ErrorOfSaved(index);
     // A sum may show the noise of all that it sums up.
     const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, kCoarsest);
-    std::size_t num_results = 0, num_same = 0;
     for (const Judged& value : evidence_.Of(index)) {
       if (!value.IsResult()) {
         double& error = value.excused ? errors.inherited : errors.given;
@@ -344,7 +390,7 @@ class Search {
         continue;
       }
       errors.shuffled = errors.shuffled || value.shuffled;
-      num_results += 1, num_same += value.error == 0 && !value.shuffled;
+      ++errors.num_results;
       if (value.excused) {
         errors.excused = std::fmax(errors.excused, value.error);
       } else if (std::isfinite(value.error) && value.gap <= rules_.cancel * noise * value.room) {
@@ -353,7 +399,6 @@ class Search {
         errors.result = std::fmax(errors.result, value.error);
       }
     }
-    errors.same_results = num_results > 0 && num_same == num_results && !look.masked_output;
     // What goes in is not known: it may have any error that was made just before.
     if (look.masked_input || fused) {
       for (const double error : recent_) errors.given = std::fmax(errors.given, error);
@@ -368,22 +413,27 @@ class Search {
   void Accuse(std::uint32_t index, const Look& look, const Errors& errors, double tolerance, double strain) {
     const double given = errors.given, result = errors.result;
     const Call& call = in_.target[index];
-    if (IsExact() && (look.other_mask || (look.other_index && result > tolerance)))
+    if (IsExact() && (look.other_mask || (look.other_index && result > 0)))
       return BlameEntry(index, given, tolerance);
     // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
     const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
     if (look.differs && result > std::fmax(kShows * given, shows)) {
-      const std::uint32_t end = ForgottenAt(index, 0);
-      return end == kNoCall ? Blame(index, Reason::kArgument, given, result, tolerance)
-                            : Forget(index, end, result);
+      return IsHidden(index) ? Forget(index, index + 1, result)
+                             : Blame(index, Reason::kArgument, given, result, tolerance);
     }
+    // What it does in place, and nobody recorded, may be anything.
+    if (look.differs && errors.num_results == 0 && !call.is_module && call.is_in_place)
+      return Blame(index, Reason::kArgument, given, HUGE_VAL, tolerance);
     if (call.pass == Pass::kGradient) {
       if (result > std::fmax(rules_.growth * made_, tolerance))
         Blame(index, Reason::kGradient, made_, result, tolerance);
       return;
     }
     if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame) {
-      if (errors.same_results) return;  // as of x + y for y + x
+      // It must show in what the call gives, if that is seen: not as of x + y for y + x.
+      const bool is_seen = errors.num_results > 0 && !look.masked_output;
+      const double least = IsExact() ? rules_.rounding * kSingleEpsilon : rules_.alarm;
+      if (is_seen && result <= least && !errors.shuffled) return;
       const double faded = given <= 1 ? given / rules_.fades : 0;
       const std::uint32_t end = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
       return end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, end, given);

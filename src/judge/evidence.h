@@ -6,7 +6,6 @@
 #include <set>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -42,10 +41,6 @@ class Evidence {
   void Forgive(std::uint32_t call);
 
  private:
-  // By which a value is known again at other calls.
-  using Signature = std::tuple<float, float, float>;
-  static Signature SignatureOf(const Facts& facts) { return {facts.own_norm, facts.norm, facts.error}; }
-
   struct Source {
     double norm = 0, num_elements = 0, other_norm = 0, num_other_elements = 0;
     bool is_same = true;

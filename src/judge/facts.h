@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <tuple>
 
 #include "measure/sketch.h"
 #include "vernier/measure.h"
@@ -63,6 +64,10 @@ struct Facts {
 
   bool Has(Flag flag) const { return (flags & flag) != 0; }
 };
+
+// By which a value is known again at other calls.
+using Signature = std::tuple<float, float, float>;
+inline Signature SignatureOf(const Facts& facts) { return {facts.own_norm, facts.norm, facts.error}; }
 
 // Rounding of one element of 16 bits, and of float32.
 inline constexpr double kHalfEpsilon = 4e-3, kSingleEpsilon = 1.2e-7;

@@ -27,6 +27,13 @@ struct SeenValue {
   Value value;
 };
 
+std::size_t NumResults(const Dump& dump, const Record& record) {
+  std::size_t count = 0;
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row)
+    count += static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput;
+  return count;
+}
+
 // The tensors that calls take from outside, each once; an earlier call's result is known by its statistics.
 std::vector<SeenValue> OuterInputs(const Dump& dump, const std::vector<std::uint32_t>& calls,
                                    TextArena& arena) {
@@ -185,9 +192,11 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
   for (std::uint32_t row = golden.first_row; row < golden.first_row + golden.num_rows; ++row) {
     if (!bench_.rows()[row].bad) golden_rows.emplace_back(golden_.SuffixOf(row), row);
   }
+  // A list is not what the last of several calls gives.
+  const bool gives_other = fused && NumResults(npu_, target) != NumResults(bench_, golden);
   for (std::uint32_t row = target.first_row; row < target.first_row + target.num_rows; ++row) {
     wanted_[row] = kNoRow;
-    if (npu_.rows()[row].bad) continue;
+    if (npu_.rows()[row].bad || gives_other) continue;
     if (fused && static_cast<PortState>(npu_.rows()[row].state) != PortState::kOutput) continue;
     const std::string suffix = target_.SuffixOf(row);
     const auto found = std::find_if(golden_rows.begin(), golden_rows.end(),
@@ -286,19 +295,30 @@ bool RankVerdict::IsOddInput(std::size_t row) const {
 }
 
 void RankVerdict::ExchangeReordered() {
-  // Calls whose inputs are nothing like their partner's, by kind and place.
-  std::map<std::pair<std::string_view, std::string_view>, std::vector<std::uint32_t>> odd;
+  // Calls that are given something else than their partners, by kind and place: where some are given nothing
+  // like it, all of them may have changed places.
+  struct Group {
+    std::vector<std::uint32_t> calls;
+    bool any_odd = false;
+  };
+  std::map<std::pair<std::string_view, std::string_view>, Group> groups;
   const Calls& calls = target_.calls();
   for (std::uint32_t call = 0; call < calls.size(); ++call) {
     if (calls[call].is_module || calls[call].pass != Pass::kForward) continue;
     if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kFused) continue;
-    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
-      if (!IsOddInput(row)) continue;
-      odd[{calls[call].kind, calls[call].place}].push_back(call);
-      break;
+    bool differs = false, odd = false;
+    for (std::size_t row = first_[call]; row < first_[call + 1] && !odd; ++row) {
+      odd = IsOddInput(row);
+      differs = differs || odd || (facts_[row].role != Role::kOutput && facts_[row].error > 0);
     }
+    if (!differs) continue;
+    Group& group = groups[{calls[call].kind, calls[call].place}];
+    group.calls.push_back(call);
+    group.any_odd = group.any_odd || odd;
   }
-  for (const auto& [where, group] : odd) ExchangeAmong(group);
+  for (const auto& [where, group] : groups) {
+    if (group.any_odd) ExchangeAmong(group.calls);
+  }
 }
 
 void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {

@@ -145,6 +145,7 @@ Call Trace::ParseCall(std::string_view name, const Renames& renames) {
   call.name = recorded;
   call.pass = parts.pass.value_or(Pass::kForward);
   call.is_module = parts.is_module;
+  call.is_in_place = !parts.is_module && leaf.ends_with('_') && !leaf.ends_with("__");
   call.is_collective = Contains(kCollectives, parts.type);
   std::string kind(parts.is_module ? std::string_view("Module") : parts.type);
   if (parts.is_module) {
