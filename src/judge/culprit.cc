@@ -159,10 +159,16 @@ class Search {
         vernier::Blame{call, in_.alignment.golden_of[call], reason, kNoCall, given, result, usual};
   }
 
-  void Forget(std::uint32_t call, std::uint32_t end, double given) {
-    findings_.forgotten.push_back({call, end, given});
-    evidence_.Forgive(call);
-    forgotten_until_ = end;
+  // Calls in which what has come in still shows.
+  struct Window {
+    std::uint32_t end = kNoCall;
+    std::vector<std::uint32_t> entries;  // calls where something comes in
+  };
+
+  void Forget(std::uint32_t call, const Window& window, double given) {
+    findings_.forgotten.push_back({call, window.end, given});
+    for (const std::uint32_t entry : window.entries) evidence_.Forgive(entry);
+    forgotten_until_ = window.end;
   }
 
   // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
@@ -182,9 +188,10 @@ class Search {
   }
 
   // Something wrong comes in, and a few calls later nothing is left of it, as of a bias before a
-  // normalisation: it moves nothing. Returns the call behind those that show it; kNoCall: it stays.
-  std::uint32_t ForgottenAt(std::uint32_t index, double limit) const {
-    if (index > first_backward_) return kNoCall;
+  // normalisation: it moves nothing. No end: it stays.
+  Window ForgottenAt(std::uint32_t index, double limit) const {
+    if (index > first_backward_) return {};
+    Window window{kNoCall, {index}};
     std::set<Signature> made;
     const auto see_results = [&](std::uint32_t call) {
       for (const Facts& facts : FactsOf(call)) {
@@ -192,7 +199,6 @@ class Search {
       }
     };
     see_results(index);
-    std::uint32_t end = kNoCall;
     double near = 0;
     std::size_t num_clean = 0;
     for (std::uint32_t i = index + 1; i < in_.target.size(); ++i) {
@@ -206,17 +212,20 @@ class Search {
                facts.error < kDrift && !made.contains(SignatureOf(facts));
       });
       see_results(i);
-      if (enters) near = 0;
+      if (enters) {
+        near = 0;
+        window.entries.push_back(i);
+      }
       if (near < rules_.orphan_reach) {
         ++near;
-        end = i + 1;
+        window.end = i + 1;
       } else if (largest_result_[i] > limit) {
-        return kNoCall;
+        return {};
       } else {
         ++num_clean;
       }
     }
-    return num_clean >= rules_.least_seen ? end : kNoCall;
+    return num_clean >= rules_.least_seen ? window : Window();
   }
 
   // The first of the operators that only the golden makes, just before the partner of a call.
@@ -418,7 +427,7 @@ class Search {
     // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
     const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
     if (look.differs && result > std::fmax(kShows * given, shows)) {
-      return IsHidden(index) ? Forget(index, index + 1, result)
+      return IsHidden(index) ? Forget(index, Window{index + 1, {index}}, result)
                              : Blame(index, Reason::kArgument, given, result, tolerance);
     }
     // What it does in place, and nobody recorded, may be anything.
@@ -432,11 +441,11 @@ class Search {
     if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame) {
       // It must show in what the call gives, if that is seen: not as of x + y for y + x.
       const bool is_seen = errors.num_results > 0 && !look.masked_output;
-      const double least = IsExact() ? rules_.rounding * kSingleEpsilon : rules_.alarm;
+      const double least = IsExact() ? rules_.rounding * kSingleEpsilon : tolerance;
       if (is_seen && result <= least && !errors.shuffled) return;
       const double faded = given <= 1 ? given / rules_.fades : 0;
-      const std::uint32_t end = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
-      return end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, end, given);
+      const Window window = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
+      return window.end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, window, given);
     }
     const bool grew =
         result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);

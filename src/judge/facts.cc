@@ -40,6 +40,12 @@ double SizeOf(const Value& value) {
   return size;
 }
 
+// Or the most that it can be, where its squares were too small to be summed; 0: not known.
+double NormOf(const Value& value) {
+  if (Known(value.norm) && value.norm != 0) return value.norm;
+  return SizeOf(value) * std::sqrt(std::fmax(1, value.num_elements));
+}
+
 // The largest of what the four statistics show. A mean is measured against the root mean square, since it may
 // be zero up to rounding itself.
 Distance FromStatistics(const Value& t, const Value& g) {
@@ -128,7 +134,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   set(Facts::kHalf, target.is_half || (golden != nullptr && golden->is_half));
   set(Facts::kHuge, IsHuge(target) || (golden != nullptr && IsHuge(*golden)));
   facts.num_elements = static_cast<float>(golden ? golden->num_elements : target.num_elements);
-  facts.own_norm = Known(target.norm) ? Clamped(target.norm) : 0;
+  facts.own_norm = Clamped(NormOf(target));
   if (golden == nullptr) return facts;
   set(Facts::kMatched, true);
   if (!facts.Has(Facts::kTensor) || golden->kind != Value::Kind::kTensor) {
@@ -141,7 +147,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   }
   set(Facts::kMixed, target.dtype != golden->dtype);
   set(Facts::kOtherShape, target.shape != golden->shape);
-  facts.norm = Known(golden->norm) ? Clamped(golden->norm) : 0;
+  facts.norm = Clamped(NormOf(*golden));
   if (facts.Has(Facts::kOtherShape)) return facts;
   if (facts.Has(Facts::kMixed) && by == Compared::kChecksums) by = Compared::kStatistics;  // of other bytes
   set(Facts::kDrowned, by != Compared::kTensors && std::isinf(target.norm) && std::isinf(golden->norm));

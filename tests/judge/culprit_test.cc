@@ -440,6 +440,18 @@ TEST_F(Pairing, AnInputThatChangesNothingIsNotBlamed) {
   EXPECT_TRUE(Find().culprit);
 }
 
+TEST_F(Pairing, InNoiseAnInputIsBlamedOnlyWhereItsEffectIsBeyondTheNoise) {
+  const auto build = [&](double result) {
+    Reset();
+    for (int i = 0; i < 10; ++i) Add("linear", 1e-3, 1e-3);
+    Add("linear", 0.2, result);  // a bias that is small beside what it is added to
+    for (int i = 0; i < 10; ++i) Add("linear", result, result);
+    return Find();
+  };
+  EXPECT_FALSE(build(2e-3).culprit);
+  EXPECT_TRUE(build(0.1).culprit);
+}
+
 TEST_F(Pairing, AnArgumentWhoseEffectIsGoneToTheLastBitIsNotBlamed) {
   Facts argument;
   argument.role = Role::kInput;

@@ -40,6 +40,45 @@ TEST_F(TrainingStep, WhatAnOptimizerMakesOfAnyOtherGradientIsJudged) {
   EXPECT_EQ(found.culprit->call, 13u);
 }
 
+TEST_F(TrainingStep, WhatACheckpointComputesASecondTimeIsNoHook) {
+  Same("linear", 6);
+  Add("gelu", 0, 0);
+  Output().own_norm = 7;
+  Add("linear", 0, 0, Pass::kBackward);
+  Add("gelu", 0, 0);
+  Output().own_norm = 7;
+  alone_ = 8;
+  EXPECT_FALSE(Find().culprit);
+  Output().own_norm = 9;
+  EXPECT_TRUE(Find().culprit);
+}
+
+TEST_F(TrainingStep, AnArgumentOfAKernelThatWorksInPlaceIsNamedThoughNobodySawWhatItDid) {
+  Step();
+  Add("_fused_adamw_", 0, kNone);
+  Facts argument;
+  argument.role = Role::kInput;
+  argument.flags = Facts::kPlain | Facts::kMatched | Facts::kDiffers;
+  facts_.push_back(argument);
+  first_.back() = facts_.size();
+  EXPECT_FALSE(Find().culprit);
+  calls_.back().is_in_place = true;
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->reason, Reason::kArgument);
+}
+
+TEST_F(TrainingStep, TwoWeightsThatDifferAndMoveNothingAreNotBlamed) {
+  for (int i = 0; i < 2; ++i) {
+    Add("conv2d", i == 0 ? 0 : 1e-7, 0.009 - i * 0.001);
+    facts_.insert(facts_.end() - 1, Tensor(Role::kInput, 0.025 - i * 0.01, 0.3));
+    first_.back() = facts_.size();
+    Add("batch_norm", 0.009 - i * 0.001, 1e-7);
+    for (int k = 0; k < 6; ++k) Add("linear", 1e-7, 1e-7);
+  }
+  EXPECT_FALSE(Find().culprit);
+}
+
 TEST_F(TrainingStep, In16BitsNothingIsLarger) {
   Step();
   Output().flags |= Facts::kHalf;

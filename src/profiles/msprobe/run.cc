@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -58,6 +60,7 @@ class Run {
   Outcome<Done> Go() {
     VN_RETURN_IF_ERROR(CompareAll());
     FindVictims();
+    FindWhatHappenedBetweenSteps();
     return Done{};
   }
 
@@ -270,6 +273,27 @@ class Run {
       }
       if (earlier.empty()) earlier = here;
       first = last;
+    }
+  }
+
+  // Where a step is the same to the last bit, no rounding explains that the weights of the next one differ.
+  void FindWhatHappenedBetweenSteps() {
+    std::map<std::string_view, const RankOutcome*> before;  // of each rank, the step before
+    for (RankOutcome& rank : outcome_.ranks) {
+      const std::string_view name = std::string_view(rank.rank).substr(StepOf(rank).size());
+      const auto [found, is_first] = before.try_emplace(name, &rank);
+      const RankOutcome* const last = std::exchange(found->second, &rank);
+      if (is_first || rank.verdict != RunVerdict::kNoise || last->verdict != RunVerdict::kIdentical) continue;
+      const bool drifted = std::any_of(rank.outside.begin(), rank.outside.end(), [&](const Outside& outside) {
+        return outside.what == "weight" && outside.error > rules_.Threshold("alarm");
+      });
+      if (!drifted) continue;
+      rank.verdict = RunVerdict::kDiverged;
+      rank.doubts.insert(
+          rank.doubts.begin(),
+          fmt::format("{} is the same to the last bit, and weights differ here: look at what the "
+                      "optimizer did",
+                      last->rank));
     }
   }
 

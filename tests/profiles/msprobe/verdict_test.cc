@@ -266,6 +266,31 @@ TEST_F(MsprobeVerdict, StepsOfOneSideAloneAreToldAndNotGreen) {
   EXPECT_EQ(outcome.status, 2);
 }
 
+TEST_F(MsprobeVerdict, WeightsThatDifferBehindAStepThatIsTheSameAreADivergence) {
+  const auto step = [](const std::string& weight) {
+    auto calls = Chain(10);
+    calls.insert(calls.begin(), R"("Module.fc.Linear.forward.0":{"input_args":[)" + Tensor("2.0") +
+                                    R"(],"input_kwargs":{},"parameters":{"weight":)" + Tensor(weight) +
+                                    R"(},"output":[)" + Tensor("2.0") + "]}");
+    return calls;
+  };
+  for (const char* side : {"t", "g"}) Write(std::string(side) + "/step0/rank0", step("3.0"));
+  Write("t/step1/rank0", step("3.0009"));
+  Write("g/step1/rank0", step("3.0"));
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kDiverged);
+  ASSERT_EQ(outcome.ranks.size(), 2u);
+  ASSERT_FALSE(outcome.ranks[1].doubts.empty());
+  EXPECT_EQ(
+      outcome.ranks[1].doubts[0],
+      "step0/rank0 is the same to the last bit, and weights differ here: look at what the optimizer did");
+  auto noisy = step("3.0");
+  noisy[5] = Linear(4, 2, 2.00001);
+  Write("t/step0/rank0", noisy);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "weights drift with the noise of the step before";
+}
+
 TEST_F(MsprobeVerdict, AGoldenThatEndsBeforeMakesNobodyACulprit) {
   Write("t/rank0", Chain(40));
   Write("g/rank0", Chain(36));
