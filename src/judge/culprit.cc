@@ -206,8 +206,9 @@ class Search {
       if (call.is_around || call.pass == Pass::kGradient || IsOfOptimizer(i)) continue;
       if (largest_result_[i] == kNoResult) continue;
       // More may come in there, as another such bias; what differs by more than training drifts is news.
+      // Nothing does in the backward pass: what differs there, and was not seen to be made, was made unseen.
       const std::span<const Facts> all = FactsOf(i);
-      const bool enters = std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+      const bool enters = i < first_backward_ && std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
         return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error > limit &&
                facts.error < kDrift && !made.contains(SignatureOf(facts));
       });

@@ -79,6 +79,20 @@ TEST_F(TrainingStep, TwoWeightsThatDifferAndMoveNothingAreNotBlamed) {
   EXPECT_FALSE(Find().culprit);
 }
 
+TEST_F(TrainingStep, WhatMovesOnlyGradientsIsBlamedWhereItComesIn) {
+  Add("mul", 0, 0.009);
+  facts_.insert(facts_.end() - 1, Tensor(Role::kInput, 0.02));  // turned positions: products of two such agree
+  first_.back() = facts_.size();
+  Same("linear", 8);
+  Add("linear", 1e-7, 1e-7, Pass::kBackward);
+  EXPECT_FALSE(Find().culprit);
+  Add("mul", 6e-4, 0.3, Pass::kBackward);
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 0u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
 TEST_F(TrainingStep, In16BitsNothingIsLarger) {
   Step();
   Output().flags |= Facts::kHalf;
