@@ -533,7 +533,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       flips(rules.Threshold("flips")),
       few_values(rules.Threshold("few_values")),
       backward_cancel(rules.Threshold("backward_cancel")),
-      least_seen(static_cast<std::size_t>(rules.Threshold("least_seen"))) {}
+      least_seen(static_cast<std::size_t>(std::clamp(rules.Threshold("least_seen"), 1.0, 1e9))) {}
 
 std::string_view Name(Reason reason) {
   constexpr std::string_view kNames[] = {"output", "argument", "input", "additional", "missing", "gradient"};

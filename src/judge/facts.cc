@@ -75,6 +75,11 @@ bool IsLocal(const Value& t, const Value& g) {
          std::isfinite(t.max) && std::isfinite(t.min);
 }
 
+// Equal sums of other values are no accident; equal extremes are, and so are sums that were rounded to 16 bits.
+bool AreSumsKept(const Value& t, const Value& g) {
+  return Known(t.mean) && Known(t.norm) && Same(t.mean, g.mean) && Same(t.norm, g.norm) && !t.is_half;
+}
+
 bool IsMeanKept(const Value& t, const Value& g) {
   const double epsilon = t.is_half || g.is_half ? kHalfEpsilon : kSingleEpsilon;
   return Known(t.mean) && Known(g.mean) &&
@@ -154,8 +159,9 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   const bool has_statistics = Known(target.max) && Known(golden->max);
   set(Facts::kLocal, has_statistics && IsLocal(target, *golden));
   set(Facts::kMeanKept, IsMeanKept(target, *golden));
+  if (by == Compared::kChecksums && (target.checksum.empty() || golden->checksum.empty()))
+    by = Compared::kStatistics;
   if (by == Compared::kChecksums) {
-    if (target.checksum.empty() || golden->checksum.empty()) return facts;
     const bool same = target.checksum == golden->checksum;
     set(Facts::kMeasured, true);
     set(Facts::kChecked, true);
@@ -165,7 +171,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
     if (!same && has_statistics) {
       const Distance distance = FromStatistics(target, *golden);
       const bool sized = !facts.Has(Facts::kHuge);
-      set(Facts::kShuffled, sized && distance.error == 0);
+      set(Facts::kShuffled, sized && distance.error == 0 && AreSumsKept(target, *golden));
       facts.loose = Clamped(sized ? distance.error : 0);
       facts.error = std::fmax(facts.loose, std::numeric_limits<float>::min());
       facts.gap = Clamped(distance.gap);

@@ -15,7 +15,8 @@ enum class Role : std::uint8_t { kInput, kParameter, kOutput, kGradient };
 
 // What one side recorded of a value. Views live as long as the recording.
 struct Value {
-  static constexpr double kUnknown = -std::numeric_limits<double>::max();  // no statistic says this
+  // No statistic says this: it is nobody's mask value, as the lowest number of a type is.
+  static constexpr double kUnknown = -std::numeric_limits<double>::denorm_min();
 
   enum class Kind : std::uint8_t { kNone, kTensor, kPlain } kind = Kind::kNone;
   bool is_float = false;
@@ -48,7 +49,7 @@ struct Facts {
     // By the statistics of both sides:
     kLocal = 4096,       // the extremes are the same, so only some elements differ
     kMeanKept = 8192,    // the means are the same up to rounding
-    kShuffled = 16384,   // all of them are the same, the checksums are not: the values changed places
+    kShuffled = 16384,   // all four are the same, the checksums are not: the values changed places
     kOtherType = 32768,  // a plain one that names another dtype; no kDiffers
     kDrowned = 65536     // infinite on both sides, so that sums tell nothing, and sums are all that is known
   };

@@ -489,5 +489,13 @@ TEST(CulpritRules, AreAllInTheFile) {
   EXPECT_GT(rules.least_seen, 0u);
 }
 
+TEST(CulpritRules, OneCallIsTheLeastThatAPercentileIsLearnedFrom) {
+  for (const char* number : {"0", "-3", "1e300"}) {
+    const auto rules = Rules::Make({}, std::string(R"({"thresholds":{"least_seen":)") + number + "}}");
+    ASSERT_TRUE(rules);
+    EXPECT_GE(CulpritRules(*rules).least_seen, 1u);
+  }
+}
+
 }  // namespace
 }  // namespace vernier

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace vernier {
 namespace {
@@ -182,6 +183,13 @@ TEST(FactsOf, EqualStatisticsWithAnotherChecksumAreTheSameValuesInOtherPlaces) {
   target.norm = 11;
   EXPECT_FALSE(by_checksum().Has(Facts::kShuffled));
   EXPECT_FLOAT_EQ(by_checksum().loose, 0.1F);
+  target = Tensor(2, -1, 0.1, 10), golden = target;
+  target.checksum = "0badcafe", golden.checksum = "600dcafe";
+  target.is_half = golden.is_half = true;
+  EXPECT_FALSE(by_checksum().Has(Facts::kShuffled)) << "sums of 16 bits are rounded";
+  target.is_half = golden.is_half = false;
+  target.mean = target.norm = golden.mean = golden.norm = Value::kUnknown;
+  EXPECT_FALSE(by_checksum().Has(Facts::kShuffled)) << "equal extremes are no proof";
   target = Tensor(0, -3e38, 0.1, 10), golden = target;
   target.checksum = "0badcafe", golden.checksum = "600dcafe";
   EXPECT_FALSE(by_checksum().Has(Facts::kShuffled)) << "masks drown the sums";
@@ -195,6 +203,25 @@ TEST(FactsOf, SumsThatAreInfiniteOnBothSidesTellNothingWhereOnlySumsAreKnown) {
   const PairMeasures measures;
   EXPECT_FALSE(
       FactsOf(Role::kInput, masked, &masked, &measures, nullptr, Compared::kTensors).Has(Facts::kDrowned));
+}
+
+TEST(FactsOf, WhereAChecksumIsMissingStatisticsTell) {
+  Value target = Tensor(2, -1, 0.1, 11);
+  const Value golden = Tensor(2, -1, 0.1, 10);
+  for (const std::string_view checksum : {"", "0badcafe"}) {
+    target.checksum = checksum;
+    const Facts facts = FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums);
+    EXPECT_FALSE(facts.Has(Facts::kChecked));
+    EXPECT_FLOAT_EQ(facts.error, 0.1F);
+  }
+}
+
+TEST(FactsOf, TheLowestNumberOfATypeIsAMaskValue) {
+  constexpr double kLowest = std::numeric_limits<double>::lowest();
+  const Facts facts = ByStatistics(Tensor(0, -1, Value::kUnknown, Value::kUnknown),
+                                   Tensor(0, kLowest, Value::kUnknown, Value::kUnknown));
+  EXPECT_TRUE(facts.Has(Facts::kHuge));
+  EXPECT_GT(facts.error, 0);
 }
 
 TEST(FactsOf, ChecksumsOfDifferentDtypesAreNotCompared) {

@@ -31,6 +31,7 @@ struct Leaf {
   std::string_view dtype, shape, requires_grad, md5, data_name;
   std::array<Cell, 4> statistics;  // max, min, mean, l2norm
   std::string_view p2p_op = "None", p2p_peer = "None";
+  bool has_md5 = false;             // else `md5` is the checksum of a value's text, as tables show it
   std::string_view sketch, values;  // base64, as recorded; empty: none
   std::uint64_t sketch_bad = 0;
 };

@@ -252,6 +252,7 @@ class LeafReader {
     for (std::size_t i = 0; i < leaf.statistics.size(); ++i) {
       if (members_.statistics[i] != 0) leaf.statistics[i] = ShownValue(text_, members_.statistics[i], arena_);
     }
+    leaf.has_md5 = !TextAt(text_, members_.md5, arena_).empty();
     leaf.md5 = Md5OrChecksum();
     if (members_.sketch != 0 || members_.values != 0) ReadSketch(leaf);
   }

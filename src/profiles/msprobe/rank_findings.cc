@@ -194,14 +194,14 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
   }
 }
 
-// Pairs of tensors of which one side has nothing that could be compared: no file, no statistics, no
-// checksum.
-std::uint64_t RankVerdict::NumUnread() const {
-  std::uint64_t count = 0;
+// Pairs of tensors that could not be compared, because one side or neither has a file, statistics or a
+// checksum of them.
+RankVerdict::Unread RankVerdict::NumUnread() const {
+  Unread count;
   const auto has_any = [&](const Leaf& leaf, TextArena& arena) {
-    if (builder_.mode() == Mode::kReal) return leaf.data_name != "-1";
+    if (builder_.mode() == Mode::kReal && leaf.data_name != "-1") return true;
     const Value value = ValueOf(leaf, arena);
-    return builder_.mode() == Mode::kMd5 ? !value.checksum.empty() : value.max != Value::kUnknown;
+    return !value.checksum.empty() || value.max != Value::kUnknown;
   };
   TextArena arena;
   for (std::size_t row = 0; row < facts_.size(); ++row) {
@@ -210,8 +210,12 @@ std::uint64_t RankVerdict::NumUnread() const {
     // Of booleans nothing is recorded that could be held against numbers.
     const bool is_comparable = !facts.Has(Facts::kOtherShape) && !facts.Has(Facts::kMixed);
     if (facts.Has(Facts::kMeasured) || !is_comparable || facts.num_elements == 0) continue;
-    count += has_any(npu_.Read(npu_.rows()[row], arena), arena) ||
-             has_any(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
+    if (has_any(npu_.Read(npu_.rows()[row], arena), arena) ||
+        has_any(bench_.Read(bench_.rows()[wanted_[row]], arena), arena)) {
+      ++count.of_one_side;
+    } else {
+      count.of_both += facts.Has(Facts::kFloat);
+    }
   }
   return count;
 }
@@ -276,10 +280,11 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                                                          bench_.rows().begin(), bench_.rows().end(),
                                                          [](const Row& row) { return row.bad; }));
   doubt(num_bad > 0, fmt::format("{} could not be read", Plural(num_bad, "record")));
-  const std::uint64_t num_unread = NumUnread();
-  doubt(num_unread > 0, fmt::format("{} could not be measured: {}", Plural(num_unread, "paired tensor"),
-                                    builder_.mode() == Mode::kReal ? "a file is missing or damaged"
-                                                                   : "one side has no numbers of them"));
+  const Unread unread = NumUnread();
+  doubt(unread.of_one_side > 0,
+        fmt::format("{} could not be measured: {}", Plural(unread.of_one_side, "paired tensor"),
+                    builder_.mode() == Mode::kReal ? "a file is missing or damaged"
+                                                   : "one side has no numbers of them"));
   doubt(outcome.num_calls > 0 && !AnyMeasured(), "not one pair of tensors could be measured");
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
@@ -298,7 +303,12 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   }
   const std::uint64_t num_lone = NumLoneTensors();
   if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));
-  const bool all_compared = num_lone == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
+  if (unread.of_both > 0) {
+    outcome.doubts.push_back(fmt::format("{} could not be measured: neither side has numbers of them",
+                                         Plural(unread.of_both, "paired tensor")));
+  }
+  const bool all_compared =
+      num_lone == 0 && unread.of_both == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
   // What only one side makes proves nothing where the other one is not whole.
   const bool proves = findings.culprit && outcome.num_alone < outcome.num_calls &&
                       !(unsure && (findings.culprit->reason == Reason::kAdditional ||

@@ -49,7 +49,7 @@ std::vector<SeenValue> OuterInputs(const Dump& dump, const std::vector<std::uint
       if (dump.rows()[row].bad) continue;
       const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
       if (value.kind != Value::Kind::kTensor || value.num_elements < 2) continue;
-      if (value.norm == Value::kUnknown && value.checksum.empty()) continue;
+      if (value.max == Value::kUnknown && value.checksum.empty()) continue;
       if (static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput) {
         results.push_back({row, value});
       } else if (!is_known(made, value) && !is_known(outer, value)) {
@@ -61,11 +61,15 @@ std::vector<SeenValue> OuterInputs(const Dump& dump, const std::vector<std::uint
   return outer;
 }
 
+bool HasStatistics(const Value& a, const Value& b) {
+  return a.max != Value::kUnknown && b.max != Value::kUnknown;
+}
+
 // How unlike two tensors are, by their statistics; infinite: not the same tensor, whatever went wrong.
 double Unlikeness(const Value& a, const Value& b) {
   constexpr double kMost = 0.5;
   if (a.num_elements != b.num_elements || a.is_float != b.is_float) return HUGE_VAL;
-  if (a.norm == Value::kUnknown || b.norm == Value::kUnknown) return a.checksum == b.checksum ? 0 : HUGE_VAL;
+  if (!HasStatistics(a, b)) return a.checksum == b.checksum && !a.checksum.empty() ? 0 : HUGE_VAL;
   double sum = 0;
   for (const auto& [x, y] : {std::pair(a.max, b.max), std::pair(a.min, b.min), std::pair(a.norm, b.norm)}) {
     const double apart = x == y ? 0 : std::fabs(x - y) / std::fmax(std::fabs(x), std::fabs(y));
@@ -245,11 +249,11 @@ void RankVerdict::PairFusedInputs(const FusedRun& run) {
   for (const auto& [target, golden, unlikeness] : PairInputs(ours, theirs)) {
     Value as_ours = golden->value;
     as_ours.shape = target->value.shape;
-    const bool by_checksum = as_ours.norm == Value::kUnknown;
     wanted_[target->row] = golden->row;
     facts_[target->row] =
         FactsOf(RoleOf(static_cast<PortState>(npu_.rows()[target->row].state)), target->value, &as_ours,
-                nullptr, nullptr, by_checksum ? Compared::kChecksums : Compared::kStatistics);
+                nullptr, nullptr,
+                HasStatistics(target->value, as_ours) ? Compared::kStatistics : Compared::kChecksums);
     seen_[target->row] = true;
   }
 }

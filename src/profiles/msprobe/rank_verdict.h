@@ -73,7 +73,10 @@ class RankVerdict {
   // The files of the tensor of a call that differs most, of its inputs or of its results.
   void AddFiles(std::uint32_t call, bool of_inputs, Culprit& culprit) const;
   void AddAround(const Blame& blame, Culprit& culprit) const;
-  std::uint64_t NumUnread() const;
+  struct Unread {
+    std::uint64_t of_one_side = 0, of_both = 0;
+  };
+  Unread NumUnread() const;
   std::uint64_t NumLoneTensors() const;
   bool AnyMeasured() const;
   std::vector<Meeting> Meetings() const;

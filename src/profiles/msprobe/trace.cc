@@ -253,7 +253,7 @@ Value ValueOf(const Leaf& leaf, TextArena& arena) {
   for (std::size_t i = 0; i < std::size(statistics); ++i) {
     if (const auto number = NumericOf(leaf.statistics[i])) *statistics[i] = *number;
   }
-  if (leaf.md5 != "N/A") value.checksum = leaf.md5;
+  if (leaf.has_md5) value.checksum = leaf.md5;
   value.num_masked = leaf.sketch_bad;
   return value;
 }
@@ -270,8 +270,12 @@ Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena) {
   std::optional<SketchEstimate> estimate = row.estimate;
   if (!estimate && mode == Mode::kStatistics && row.matched)
     estimate = EstimateFrom(row.npu, row.bench).difference;
+  // Of tensors that nobody stored the statistics beside them tell.
+  const bool stored = row.npu.data_name != "-1" || row.bench.data_name != "-1";
+  const Compared by =
+      mode == Mode::kReal && !stored ? Compared::kStatistics : kCompared[static_cast<std::size_t>(mode)];
   return vernier::FactsOf(RoleOf(row.state), target, row.matched ? &golden : nullptr, row.measures,
-                          estimate ? &*estimate : nullptr, kCompared[static_cast<std::size_t>(mode)]);
+                          estimate ? &*estimate : nullptr, by);
 }
 
 }  // namespace vernier::msprobe

@@ -108,6 +108,12 @@ class MsprobeFused : public MsprobeVerdict {
         R"("Norm":{},"requires_grad":true}})",
         norm);
   }
+  static std::string Indices(int max) {
+    return fmt::format(
+        R"({{"type":"torch.Tensor","dtype":"torch.int64","shape":[64],"Max":{},"Min":0,"Mean":null,)"
+        R"("Norm":null,"requires_grad":false}})",
+        max);
+  }
   static std::vector<std::string> Around(const std::vector<std::string>& middle) {
     std::vector<std::string> calls = Chain(10);
     calls.insert(calls.end(), middle.begin(), middle.end());
@@ -168,6 +174,24 @@ TEST_F(MsprobeFused, AWrongInputIsSeenOnEitherSideOfTheFusion) {
   EXPECT_EQ(outcome.ranks[0].culprit->reason, "input");
 }
 
+TEST_F(MsprobeFused, OtherIntegersThatGoIntoItAreSeen) {
+  const auto one = [](int max) {
+    return Around({Call("Functional.fused_embedding.0.forward", Tensor("2.0"), Tensor("5.0"),
+                        "," + Indices(max))});
+  };
+  const auto several = [](int max) {
+    return Around({Call("Torch.index_select.0.forward", Tensor("2.0"), Tensor("3.0"), "," + Indices(max)),
+                   Call("Functional.relu.0.forward", Tensor("3.0"), Tensor("5.0"))});
+  };
+  Write("g/step0/rank0", several(60));
+  Write("t/step0/rank0", one(60));
+  EXPECT_EQ(Compare().ranks[0].num_outside.size(), 1u) << "only that it is fused";
+  Write("t/step0/rank0", one(50));
+  const CompareOutcome outcome = Compare();
+  ASSERT_EQ(outcome.ranks[0].outside.size(), 2u);
+  EXPECT_EQ(outcome.ranks[0].outside[0].what, "input");
+}
+
 TEST_F(MsprobeVerdict, AnArgumentOfOneSideAloneIsNamed) {
   Write("g/step0/rank0", Chain(10));
   auto calls = Chain(10);
@@ -221,6 +245,33 @@ TEST_F(MsprobeVerdict, WhatOneSideHasNoNumbersOfIsNotGreen) {
   Write("t/rank0", calls);
   outcome = Compare();
   EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown) << "nothing is known on either side";
+  calls = Chain(10);
+  calls[4] = Call("Functional.linear.4.forward", Tensor("2.0"), std::string(kNothing));
+  Write("g/rank0", calls);
+  Write("t/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "what nobody has numbers of was not compared";
+  ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].doubts[0],
+            "1 paired tensor could not be measured: neither side has numbers of them");
+}
+
+TEST_F(MsprobeVerdict, AmongChecksumsStatisticsTellOfWhatHasNone) {
+  const auto with_md5 = [](std::string tensor) {
+    return tensor.insert(tensor.size() - 1, R"(,"md5":"0badcafe")");
+  };
+  std::vector<std::string> calls;
+  for (int i = 0; i < 10; ++i) {
+    calls.push_back(Call("Functional.linear." + std::to_string(i) + ".forward", with_md5(Tensor("2.0")),
+                         with_md5(Tensor("2.0"))));
+  }
+  calls[8] = Call("Functional.linear.8.forward", with_md5(Tensor("2.0")), Tensor("2.0"));
+  Write("g/rank0", calls);
+  calls[8] = Call("Functional.linear.8.forward", with_md5(Tensor("2.0")), Tensor("3.0"));
+  Write("t/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Functional.linear.8.forward");
 }
 
 TEST_F(MsprobeVerdict, ARecordThatCannotBeReadIsNotGreenOnEitherSide) {
