@@ -339,34 +339,4 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   }
 }
 
-// Where ranks meet: collectives by what they are and who takes part, messages by who sends to whom.
-std::vector<Meeting> RankVerdict::Meetings() const {
-  std::vector<Meeting> meetings;
-  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
-    const Call& what = target_.calls()[call];
-    if (!what.is_collective || what.pass != Pass::kForward) continue;
-    TextArena arena;
-    std::string group, source, destination;
-    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
-      const std::string suffix = target_.SuffixOf(row);
-      const Leaf leaf = npu_.Read(npu_.rows()[row], arena);
-      const std::string text = CellText(leaf.statistics[0]);
-      if (suffix.ends_with(".group")) group = text;
-      if (suffix.ends_with("src")) source = text;
-      if (suffix.ends_with("dst")) destination = text;
-    }
-    const std::string api(what.kind.substr(what.kind.rfind('.') + 1));
-    const bool sends = api == "send" || api == "isend", receives = api == "recv" || api == "irecv";
-    const std::string own = std::to_string(rank_);
-    if (sends || receives) {
-      meetings.push_back(
-          {call, fmt::format("message {} {} {}", sends ? own : source, receives ? own : destination, group),
-           sends, receives});
-    } else {
-      meetings.push_back({call, api + ' ' + group, true, true});
-    }
-  }
-  return meetings;
-}
-
 }  // namespace vernier::msprobe

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/threads.h"
+#include "profiles/msprobe/meetings.h"
 #include "profiles/msprobe/tree.h"
 
 namespace vernier::msprobe {
@@ -433,7 +434,7 @@ void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
   MarkOneSided();
   const Findings findings = FindCulprit(All(), CulpritRules(rules_));
   Describe(findings, outcome);
-  trace.meetings = Meetings();
+  trace.meetings = MeetingsOf(npu_, target_, rank_);
   if (findings.culprit) trace.culprit_call = findings.culprit->call;
 }
 

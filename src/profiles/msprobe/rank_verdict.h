@@ -79,7 +79,6 @@ class RankVerdict {
   Unread NumUnread() const;
   std::uint64_t NumLoneTensors() const;
   bool AnyMeasured() const;
-  std::vector<Meeting> Meetings() const;
 
   const TableBuilder& builder_;
   const int rank_;  // its number; -1: none

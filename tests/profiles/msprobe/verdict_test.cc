@@ -498,6 +498,67 @@ TEST_F(MsprobeVerdict, ARankIsTheVictimOfTheOneThatACollectiveBroughtItFrom) {
       << outcome.text;
 }
 
+// Ranks that make ten calls and then meet by one that is given `how`; `wrong` ones go wrong before that.
+class MsprobeRanks : public MsprobeVerdict {
+ protected:
+  static constexpr std::string_view kSum = R"({"type":"torch.distributed.ReduceOp","value":"RedOpType.SUM"})";
+  static std::string Group(int first) {
+    return fmt::format(R"({{"type":"torch.ProcessGroup","group_ranks":[{},{}],"group_id":"0"}})", first,
+                       first + 1);
+  }
+  static std::string Integer(int value) { return fmt::format(R"({{"type":"int","value":{}}})", value); }
+  static std::string Message(std::string_view op, int peer) {
+    return fmt::format(R"([{{"class_type":"torch.distributed.P2POp","tensor":{},"op":"{}","peer":"{}",)"
+                       R"("tag":"0","group_id":"0"}}])",
+                       Tensor("2.0"), op, peer);
+  }
+  void Rank(int rank, const std::string& api, const std::string& more, bool wrong, bool diverges) {
+    const std::string name = "Distributed." + api + ".0.forward";
+    for (const bool is_target : {false, true}) {
+      auto calls = Chain(10);
+      if (is_target && wrong) calls[6] = Linear(6, 2, 3);
+      const bool differs = is_target && diverges;
+      calls.push_back(more.starts_with('[')
+                          ? '"' + name + R"(":{"input_args":[)" + more + R"(],"input_kwargs":{},"output":[)" +
+                                Tensor(differs ? "4.0" : "2.0") + "]}"
+                          : Call(name, Tensor("2.0"), Tensor(differs ? "4.0" : "2.0"), more));
+      Write(fmt::format("{}/rank{}", is_target ? 't' : 'g', rank), calls);
+    }
+  }
+  static std::string VictimOf(const CompareOutcome& outcome, std::size_t rank) {
+    return outcome.ranks.at(rank).victim_of;
+  }
+};
+
+TEST_F(MsprobeRanks, MeetOnlyThoseOfTheirGroupThoughItHasNoName) {
+  for (int rank = 0; rank < 4; ++rank) {
+    Rank(rank, "all_reduce", ',' + std::string(kSum) + ',' + Group(rank / 2 * 2), rank == 1 || rank == 3,
+         true);
+  }
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(VictimOf(outcome, 0), "rank1");
+  EXPECT_EQ(VictimOf(outcome, 2), "rank3");
+  EXPECT_EQ(VictimOf(outcome, 1), "");
+  EXPECT_EQ(VictimOf(outcome, 3), "");
+}
+
+TEST_F(MsprobeRanks, SendToTheOneThatIsNamedByItsPlace) {
+  Rank(0, "recv", ',' + Integer(1), false, true);
+  Rank(1, "send", ',' + Integer(0), true, true);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(VictimOf(outcome, 0), "rank1");
+  EXPECT_EQ(VictimOf(outcome, 1), "");
+}
+
+TEST_F(MsprobeRanks, MeetByTheMessagesOfABatchAndNotByTheBatch) {
+  Rank(0, "batch_isend_irecv", Message("irecv", 1), false, true);
+  Rank(1, "batch_isend_irecv", Message("isend", 0), true, true);
+  Rank(2, "batch_isend_irecv", Message("irecv", 3), false, true);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(VictimOf(outcome, 0), "rank1");
+  EXPECT_EQ(VictimOf(outcome, 2), "") << "nobody wrote to it";
+}
+
 TEST_F(MsprobeVerdict, ManyRanksFitOneScreen) {
   for (int rank = 0; rank < 64; ++rank) {
     const std::string name = "rank" + std::to_string(rank);
