@@ -40,7 +40,6 @@ class Aligner {
       MarkBackwardOfFused(target_, result_.is_target_fused);
       MarkBackwardOfFused(golden_, result_.is_golden_fused);
     }
-    for (const PairedBy how : result_.how) ++result_.num_by[static_cast<std::size_t>(how)];
     return std::move(result_);
   }
 

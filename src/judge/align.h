@@ -33,7 +33,6 @@ struct Alignment {
   std::vector<std::uint32_t> target_of;  // for each golden call; kNoCall
   std::vector<FusedRun> fused;
   std::vector<bool> is_target_fused, is_golden_fused;  // in one of `fused`, or the backward of such
-  std::uint64_t num_by[5] = {};                        // target calls, by PairedBy
   // Module paths that would have to be renamed for places to agree: {target, golden}.
   std::vector<std::pair<std::string, std::string>> renames;
 

@@ -43,7 +43,7 @@ Look LookAt(std::span<const Facts> all) {
     const auto see = [](bool& flag, bool holds) { flag = flag || holds; };
     see(look.half, facts.Has(Facts::kHalf));
     see(look.mixed, facts.Has(Facts::kMixed));
-    see(look.differs, facts.Has(Facts::kDiffers));
+    see(look.differs, facts.TellsOtherArgument());
     see(other_type, facts.Has(Facts::kOtherType));
     see(same_type, !is_output && facts.Has(Facts::kTensor) && facts.Has(Facts::kMatched));
     see(mixed_input, !is_output && facts.Has(Facts::kMixed));
@@ -121,7 +121,7 @@ class Search {
       for (const Facts& facts : all) {
         half = half || (facts.Has(Facts::kHalf) && !(odd_types_ && facts.Has(Facts::kMixed)));
         const bool differs =
-            facts.Has(Facts::kDiffers) || facts.Has(Facts::kOtherType) || facts.Has(Facts::kOtherShape);
+            facts.TellsOtherArgument() || facts.Has(Facts::kOtherType) || facts.Has(Facts::kOtherShape);
         const bool is_error = facts.Has(Facts::kMeasured) && facts.error > 0;
         findings_.any_difference = findings_.any_difference || differs || is_error;
         any_evidence_ = any_evidence_ || differs;

@@ -149,7 +149,7 @@ bool Evidence::IsSameQuestion(std::uint32_t call) const {
          std::all_of(all.begin(), all.end(), [](const Facts& facts) {
            return facts.role == Role::kOutput ||
                   (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
-                   !facts.Has(Facts::kMixed) && !facts.Has(Facts::kDiffers) && !facts.Has(Facts::kOtherType));
+                   !facts.Has(Facts::kMixed) && !facts.TellsOtherArgument() && !facts.Has(Facts::kOtherType));
          });
 }
 

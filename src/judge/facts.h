@@ -51,7 +51,8 @@ struct Facts {
     kMeanKept = 8192,    // the means are the same up to rounding
     kShuffled = 16384,   // all four are the same, the checksums are not: the values changed places
     kOtherType = 32768,  // a plain one that names another dtype; no kDiffers
-    kDrowned = 65536     // infinite on both sides, so that sums tell nothing, and sums are all that is known
+    kDrowned = 65536,    // infinite on both sides, so that sums tell nothing, and sums are all that is known
+    kGoldenHasMore = 131072  // said of a call's first value: the golden gives the call an argument more
   };
 
   float error = 0;  // relative to the golden's size; infinite where special values disagree
@@ -64,6 +65,7 @@ struct Facts {
   Role role = Role::kInput;
 
   bool Has(Flag flag) const { return (flags & flag) != 0; }
+  bool TellsOtherArgument() const { return Has(kDiffers) || Has(kGoldenHasMore); }
 };
 
 // By which a value is known again at other calls.

@@ -381,10 +381,10 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
 
 // The rank that is shown in full: the one whose culprit came first, else the worst.
 const RankOutcome& Shown(const CompareOutcome& outcome) {
+  if (const RankOutcome* const first = FirstToBlame(outcome)) return *first;
   const auto rating = [](const RankOutcome& rank) {
     constexpr int kOfVerdict[] = {0, 1, 3, 2};
-    return kOfVerdict[static_cast<std::size_t>(rank.verdict)] * 4 + (rank.culprit ? 2 : 0) +
-           (rank.victim_of.empty() ? 1 : 0) + (rank.culprit && rank.victim_of.empty() ? 4 : 0);
+    return kOfVerdict[static_cast<std::size_t>(rank.verdict)];
   };
   return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(),
                            [&](const auto& a, const auto& b) { return rating(a) < rating(b); });
@@ -429,6 +429,15 @@ int StatusOf(const CompareOutcome& outcome, bool strict) {
     if (strict && rank.num_failed + rank.num_only_target() + rank.num_only_golden > 0) return 1;
   }
   return outcome.verdict == RunVerdict::kUnknown ? 2 : 0;
+}
+
+const RankOutcome* FirstToBlame(const CompareOutcome& outcome) {
+  const RankOutcome* first = nullptr;
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (rank.culprit && (first == nullptr || (!first->victim_of.empty() && rank.victim_of.empty())))
+      first = &rank;
+  }
+  return first;
 }
 
 std::string_view Heading(RunVerdict verdict) {

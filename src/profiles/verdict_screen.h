@@ -15,6 +15,9 @@ namespace vernier {
 RunVerdict VerdictOf(const CompareOutcome& outcome);
 int StatusOf(const CompareOutcome& outcome, bool strict);
 
+// The rank whose culprit came first; null: none has one.
+const RankOutcome* FirstToBlame(const CompareOutcome& outcome);
+
 std::string_view Heading(RunVerdict verdict);  // "IDENTICAL", …
 // `seconds` < 0: not told.
 std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double seconds);

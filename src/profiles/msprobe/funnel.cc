@@ -10,21 +10,12 @@
 #include "core/text.h"
 #include "profiles/msprobe/run.h"
 #include "profiles/msprobe/tree.h"
+#include "profiles/verdict_screen.h"
 
 namespace vernier::msprobe {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The rank whose culprit came first.
-const RankOutcome* FirstOf(const CompareOutcome& outcome) {
-  const RankOutcome* first = nullptr;
-  for (const RankOutcome& rank : outcome.ranks) {
-    if (rank.culprit && (first == nullptr || (!first->victim_of.empty() && rank.victim_of.empty())))
-      first = &rank;
-  }
-  return first;
-}
 
 // The number behind a word in a path: 3 of ".../step3/rank0/dump.json". The last one: folders above the dumps
 // have names of their own.
@@ -78,7 +69,7 @@ std::string ConfigJson(const RankOutcome& rank, const fs::path& recorded,
 }  // namespace
 
 Result<Done> FindNext(const fs::path& folder, std::string_view stamp, CompareOutcome& outcome) {
-  const RankOutcome* const rank = FirstOf(outcome);
+  const RankOutcome* const rank = FirstToBlame(outcome);
   if (rank == nullptr) return Done{};
   const Culprit& found = *rank->culprit;
   if (!found.target_file.empty()) {

@@ -31,7 +31,7 @@ PairToLookAt PairOf(const RankOutcome& rank, const Culprit& culprit) {
 Result<Done> LookCloser(const CompareRequest& request, const CompareHooks& hooks, CompareOutcome& outcome) {
   std::vector<RankOutcome*> ranks;
   for (RankOutcome& rank : outcome.ranks) {
-    if (rank.culprit) ranks.push_back(&rank);
+    if (rank.culprit && rank.victim_of.empty()) ranks.push_back(&rank);
   }
   std::string text = ranks.empty() ? "worst elements: no call to look at\n" : "";
   if (ranks.size() > kMostPairsShown) ranks.erase(ranks.begin() + 1, ranks.end());

@@ -86,8 +86,18 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   return fmt::format("{} differs, {}: {}", port, kNobody, guess);
 }
 
+// An argument that the golden alone gives, as the target would name it.
+std::string RankVerdict::GoldenArgumentName(std::uint32_t call, std::uint32_t golden_row) const {
+  return std::string(target_.calls()[call].name) + golden_.SuffixOf(golden_row);
+}
+
 void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
   TextArena arena;
+  for (const auto& [call, row] : golden_arguments_) {
+    if (call != blame.call || found.arguments.size() >= kMaxEvidence) continue;
+    found.arguments.push_back({"argument", GoldenArgumentName(call, row), "",
+                               Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), "", 0});
+  }
   const Record& record = npu_.records()[blame.call];
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
     if (npu_.rows()[row].bad) continue;
@@ -181,7 +191,7 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
                                ErrorText(blame.result), blame.result / blame.given, others,
                                ErrorText(blame.usual));
     case Reason::kArgument:
-      return found.arguments.empty() ? "the golden gives it an argument more"
+      return found.arguments.empty() ? "one of its arguments differs"
                                      : ArgumentText(found.arguments[0], found.record);
     case Reason::kInput:
       return WhatEntered(blame.call);

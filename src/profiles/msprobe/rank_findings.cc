@@ -176,6 +176,10 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
              return facts.role == Role::kOutput && (facts.error > 0 || facts.Has(Facts::kOtherShape));
            });
   }
+  for (const auto& [call, row] : golden_arguments_) {
+    add(kArgument, GoldenArgumentName(call, row), "",
+        Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), 0);
+  }
   for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
     if (golden_alone(call) && (!golden_.calls()[call].is_module || lists_golden_modules))
       add(kMissing, std::string(golden_.calls()[call].name), "", "", 0, BehindGolden(call));

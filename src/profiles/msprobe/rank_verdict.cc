@@ -215,9 +215,7 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
   PairSameArguments(target, golden_rows, arena);
   for (const auto& [suffix, row] : golden_rows) {
     if (static_cast<PortState>(bench_.rows()[row].state) == PortState::kOutput) continue;
-    if (!IsPlain(bench_.Read(bench_.rows()[row], arena), arena)) continue;
-    lacks_argument_.push_back(call);
-    break;
+    if (IsPlain(bench_.Read(bench_.rows()[row], arena), arena)) golden_arguments_.push_back({call, row});
   }
 }
 
@@ -275,13 +273,36 @@ std::vector<std::string> RankVerdict::InputsOf(const Dump& dump, std::uint32_t c
   return inputs;
 }
 
+// What a value is by itself, without its partner.
+void RankVerdict::ForgetPartner(std::size_t row) {
+  const Facts paired = facts_[row];
+  Facts& own = facts_[row] = Facts();
+  own.role = paired.role;
+  own.own_norm = paired.own_norm;
+  own.num_elements = paired.num_elements;
+  own.flags = paired.flags &
+              (Facts::kTensor | Facts::kPlain | Facts::kFloat | Facts::kHalf | Facts::kHuge);
+}
+
+void RankVerdict::Part(std::uint32_t call) {
+  std::uint32_t& golden = alignment_.golden_of[call];
+  if (golden != kNoCall && alignment_.target_of[golden] == call) alignment_.target_of[golden] = kNoCall;
+  golden = kNoCall;
+  alignment_.how[call] = PairedBy::kNothing;
+  for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
+    wanted_[row] = kNoRow;
+    seen_[row] = false;
+    ForgetPartner(row);
+  }
+  std::erase_if(golden_arguments_, [&](const GoldenArgument& argument) { return argument.call == call; });
+}
+
 void RankVerdict::Repair(std::uint32_t call, std::uint32_t golden) {
+  if (alignment_.target_of[golden] != kNoCall) Part(alignment_.target_of[golden]);
+  Part(call);
   alignment_.golden_of[call] = golden;
   alignment_.target_of[golden] = call;
   alignment_.how[call] = PairedBy::kOrder;
-  const Record& record = npu_.records()[call];
-  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row)
-    seen_[row] = false;
   PairRowsOf(call);
 }
 
@@ -375,7 +396,8 @@ void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
     Repair(call, golden);
     const std::uint32_t ours = backward_of(target_.calls(), target_backward, target_.calls()[call].twin),
                         theirs = backward_of(golden_.calls(), golden_backward, golden_.calls()[golden].twin);
-    if (ours != kNoCall && theirs != kNoCall) Repair(ours, theirs);
+    if (ours == kNoCall || alignment_.golden_of[ours] == theirs) continue;
+    theirs == kNoCall ? Part(ours) : Repair(ours, theirs);
   }
 }
 
@@ -395,8 +417,7 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
   if (is_wanted) seen_[pair.npu] = true;
   facts_[pair.npu] = facts;
-  if (wanted_[pair.npu] == kNoRow)
-    facts_[pair.npu].flags &= Facts::kTensor | Facts::kPlain | Facts::kFloat | Facts::kHalf | Facts::kHuge;
+  if (wanted_[pair.npu] == kNoRow) ForgetPartner(pair.npu);
 }
 
 std::vector<RowPair> RankVerdict::Rest() {
@@ -419,9 +440,9 @@ void RankVerdict::MarkOneSided() {
         facts.flags |= Facts::kDiffers;
     }
   }
-  for (const std::uint32_t call : lacks_argument_) {
-    const Record& record = npu_.records()[call];
-    if (record.num_rows > 0) facts_[record.first_row].flags |= Facts::kDiffers;
+  for (const GoldenArgument& argument : golden_arguments_) {
+    if (first_[argument.call] < first_[argument.call + 1])
+      facts_[first_[argument.call]].flags |= Facts::kGoldenHasMore;
   }
 }
 

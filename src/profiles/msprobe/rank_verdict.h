@@ -39,7 +39,9 @@ class RankVerdict {
   bool IsOddInput(std::size_t row) const;
   void ExchangeAmong(const std::vector<std::uint32_t>& group);
   static std::vector<std::string> InputsOf(const Dump& dump, std::uint32_t call);
+  void Part(std::uint32_t call);  // from its partner
   void Repair(std::uint32_t call, std::uint32_t golden);
+  void ForgetPartner(std::size_t row);
   void PairRowsOf(std::uint32_t call);
   void PairSameArguments(const Record& target,
                          std::vector<std::pair<std::string, std::uint32_t>>& golden_rows, TextArena& arena);
@@ -69,6 +71,7 @@ class RankVerdict {
   std::vector<std::uint32_t> DifferentParameters() const;  // rows of the target's forward calls
   // The parameter whose values an input has, among those that differ; kNoRow: none.
   std::uint32_t ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const;
+  std::string GoldenArgumentName(std::uint32_t call, std::uint32_t golden_row) const;
   void AddRows(const Blame& blame, Culprit& culprit) const;
   // The files of the tensor of a call that differs most, of its inputs or of its results.
   void AddFiles(std::uint32_t call, bool of_inputs, Culprit& culprit) const;
@@ -97,7 +100,10 @@ class RankVerdict {
   std::string target_name_, golden_name_;  // while rows are paired
   RankOutcome counts_;
   std::vector<RowPair> failed_;                // as the table pairs
-  std::vector<std::uint32_t> lacks_argument_;  // target calls whose partner has an argument more
+  struct GoldenArgument {
+    std::uint32_t call, row;  // the target's call, the golden's argument
+  };
+  std::vector<GoldenArgument> golden_arguments_;  // that only the golden gives
 };
 
 }  // namespace vernier::msprobe

@@ -173,11 +173,24 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
                                  bool as_msprobe, std::vector<std::string>& lone) {
   std::vector<StepPair> steps;
   const auto below = [&](const fs::path& name) { return output.empty() ? fs::path() : output / name; };
+  const auto tell_lone = [&](const std::string& name, bool in_target) {
+    if (!as_msprobe) lone.push_back(name + (in_target ? " (target only)" : " (golden only)"));
+  };
   for (const std::string_view folder : kMixedFolders) {
-    if (!IsFolder(npu / folder) || !IsFolder(bench / folder)) continue;
-    for (const std::string& step : NamesIn(npu / folder)) {
-      if (!Exists(bench / folder / step)) continue;
-      steps.push_back({npu / folder / step, bench / folder / step, below(fs::path(folder) / step), ""});
+    const fs::path ours = npu / folder, theirs = bench / folder;
+    if (IsFolder(ours) != IsFolder(theirs)) tell_lone(std::string(folder), IsFolder(ours));
+    if (!IsFolder(ours) || !IsFolder(theirs)) continue;
+    const auto labelled = [&](const std::string& step) { return (fs::path(folder) / step).generic_string(); };
+    for (const std::string& step : NamesIn(ours)) {
+      if (!Exists(theirs / step)) {
+        tell_lone(labelled(step), true);
+        continue;
+      }
+      steps.push_back({ours / step, theirs / step, below(fs::path(folder) / step),
+                       as_msprobe ? "" : labelled(step) + "/"});
+    }
+    for (const std::string& step : NamesIn(theirs)) {
+      if (!Exists(ours / step)) tell_lone(labelled(step), false);
     }
   }
   if (!steps.empty() || as_msprobe) return steps;
@@ -191,8 +204,8 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
   };
   for (const std::string& name : steps_in(npu, bench, true))
     steps.push_back({npu / name, bench / name, below(name), name + "/"});
-  for (const std::string& name : steps_in(npu, bench, false)) lone.push_back(name + " (target only)");
-  for (const std::string& name : steps_in(bench, npu, false)) lone.push_back(name + " (golden only)");
+  for (const std::string& name : steps_in(npu, bench, false)) tell_lone(name, true);
+  for (const std::string& name : steps_in(bench, npu, false)) tell_lone(name, false);
   return steps;
 }
 

@@ -205,6 +205,30 @@ TEST_F(MsprobeVerdict, AnArgumentOfOneSideAloneIsNamed) {
   EXPECT_EQ(outcome.ranks[0].culprit->arguments[0].target, "tanh");
 }
 
+TEST_F(MsprobeVerdict, AnArgumentOfTheGoldenAloneIsNamedToo) {
+  Write("t/step0/rank0", Chain(10));
+  auto calls = Chain(10);
+  const auto with_more = [](double out) {
+    return Call("Functional.linear.7.forward", Tensor("2.0"), Tensor(std::to_string(out)),
+                R"(,{"type":"str","value":"tanh"})");
+  };
+  calls[7] = with_more(2.1);
+  Write("g/step0/rank0", calls);
+  CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  ASSERT_EQ(outcome.ranks[0].culprit->arguments.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].culprit->arguments[0].golden, "tanh");
+  EXPECT_EQ(outcome.ranks[0].culprit->why, "argument input.1 differs   target none   golden tanh");
+
+  calls[7] = with_more(2);
+  Write("g/step0/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "it is told though it changes nothing";
+  ASSERT_EQ(outcome.ranks[0].outside.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].outside[0].name, "Functional.linear.7.forward.input.1");
+  EXPECT_EQ(outcome.ranks[0].outside[0].golden, "tanh");
+}
+
 TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   auto calls = Chain(10);
   calls.insert(calls.begin(), Call("Functional.embedding.0.forward", Tensor("7.0"), Tensor("2.0")));
@@ -315,6 +339,22 @@ TEST_F(MsprobeVerdict, StepsOfOneSideAloneAreToldAndNotGreen) {
   outcome = Compare();
   EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown) << "2 of 7 are more than a fifth";
   EXPECT_EQ(outcome.status, 2);
+}
+
+TEST_F(MsprobeVerdict, StepsOfGraphAndPynativeAreToldApart) {
+  for (const std::string where : {"graph/step0", "graph/step1", "pynative/step0"}) {
+    Write("g/" + where + "/rank0", Chain(10));
+    auto calls = Chain(10);
+    if (where == "graph/step1") calls[6] = Linear(6, 2, 3);
+    if (where != "pynative/step0") Write("t/" + where + "/rank0", calls);
+  }
+  Write("g/graph/step2/rank0", Chain(10));
+  const CompareOutcome outcome = Compare();
+  ASSERT_EQ(outcome.ranks.size(), 2u);
+  EXPECT_EQ(outcome.ranks[1].rank, "graph/step1/rank0");
+  ASSERT_EQ(outcome.doubts.size(), 1u);
+  EXPECT_EQ(outcome.doubts[0],
+            "2 steps on one side only, not compared: graph/step2 (golden only), pynative (golden only)");
 }
 
 TEST_F(MsprobeVerdict, WeightsThatDifferBehindAStepThatIsTheSameAreADivergence) {
