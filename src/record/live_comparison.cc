@@ -144,12 +144,16 @@ class CallReader {
       if (key == "value") value = raw;
       if (key == "Max") max = raw;
       if (key == "Min") min = raw;
-      if (key == "data_name" && raw.size() > 2 && raw.front() == '"') file = raw.substr(1, raw.size() - 2);
+      const bool is_text = raw.size() > 2 && raw.front() == '"';
+      if (key == "data_name" && is_text && raw.find('/') == std::string_view::npos)
+        file = raw.substr(1, raw.size() - 2);
     });
     if (!json_.ok() || !has_type) return std::nullopt;
     if (!shape.empty()) {
+      // Extremes of booleans, integers and constants are those of many tensors.
+      const bool is_telling = dtype.find("float") != std::string_view::npos && max != "null" && max != min;
       return Port{name, true, fmt::format("{} {} {}", dtype, Compact(shape), md5), DecodeJsonString(file),
-                  max.empty() || max == "null" ? "" : fmt::format("{} {} {}", dtype, max, min)};
+                  is_telling ? fmt::format("{} {} {}", dtype, max, min) : ""};
     }
     const std::string_view all = text_.substr(start, json_.position() - start);
     return Port{name, false, Compact(value.empty() ? all : value), "", ""};
@@ -344,7 +348,7 @@ std::string LiveComparison::Next(Kind kind, std::string_view name, const Differe
   if (kind == Kind::kOtherRank) return "next: look at the rank that differs first";
   if (!differences.golden_file.empty()) {
     const auto file = [](const fs::path& beside, const std::string& data_name) {
-      return Printable(ShownPath(beside / "dump_tensor_data" / data_name));
+      return Printable(ShellWord(ShownPath(beside / "dump_tensor_data" / data_name)));
     };
     return fmt::format("next: vernier compare {} {} --worst 10", file(folder, differences.target_file),
                        file(path_.parent_path(), differences.golden_file));

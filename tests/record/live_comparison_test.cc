@@ -99,6 +99,20 @@ TEST_F(LiveComparisonTest, GivesTheCommandForTheTwoFilesWhereTheReferenceHasTens
       << "equal tensors are stored once";
 }
 
+TEST_F(LiveComparisonTest, NamesFilesSoThatTheyCanBePasted) {
+  const auto next_for = [&](const std::string& data_name) {
+    const std::string output = R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[2],"data_name":")" +
+                               data_name + R"(","md5":"2"})";
+    const fs::path reference = Reference(
+        {{"F.a.0.forward", R"({"input_args": [)" + Tensor("1") + R"(], "output": [)" + output + "]}"}});
+    LiveComparison live(1);
+    EXPECT_TRUE(live.BeginStep(reference));
+    return Compare(live, "F.a.0.forward", Called("1", "3"), 0)->says;
+  };
+  EXPECT_THAT(next_for("X $(touch pwned).pt"), HasSubstr("/dump_tensor_data/X $(touch pwned).pt' --worst 10"));
+  EXPECT_THAT(next_for("../../secret.pt"), HasSubstr("next: record the reference again")) << "not beside it";
+}
+
 TEST_F(LiveComparisonTest, TellsInheritedDifferencesFromNewOnes) {
   LiveComparison live(-1);
   ASSERT_TRUE(live.BeginStep(Reference({{"F.a.0.forward", Api("1", "2")},
@@ -237,6 +251,19 @@ TEST_F(LiveComparisonTest, NamesTheCallThatOnlyThisRunMakesAndThatGaveWhatDiffer
   EXPECT_THAT(Compare(live, "F.linear.0.forward", called(measured("35", "2,2", "9"), Tensor("44")), 1)->says,
               HasSubstr("no recorded call made them"))
       << "another tensor";
+  ASSERT_TRUE(live.BeginStep(reference));
+  const auto mask = [&](std::string tensor) {
+    const std::string_view dtype = "torch.float32";
+    return tensor.replace(tensor.find(dtype), dtype.size(), "torch.bool");
+  };
+  EXPECT_EQ(Compare(live, "F.fused.0.forward",
+                    called(mask(measured("1", "4", "1")), mask(measured("33", "4", "3.25"))), 2)
+                ->says,
+            "");
+  EXPECT_THAT(
+      Compare(live, "F.linear.0.forward", called(mask(measured("34", "2,2", "3.25")), Tensor("44")), 2)->says,
+      HasSubstr("no recorded call made them"))
+      << "most masks have these extremes";
 }
 
 TEST_F(LiveComparisonTest, RefusesWhatIsNoReference) {
