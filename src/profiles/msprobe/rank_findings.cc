@@ -51,20 +51,6 @@ void RankVerdict::DescribePairing(RankOutcome& outcome) const {
   }
 }
 
-// Where a call without a partner stands: before the next one that has a partner.
-std::string RankVerdict::BehindTarget(std::uint32_t call) const {
-  const std::vector<std::uint32_t>& partner = alignment_.golden_of;
-  while (call < partner.size() && (partner[call] == kNoCall || target_.calls()[call].is_module)) ++call;
-  return call == partner.size() ? "at the end" : fmt::format("before {}", target_.calls()[call].name);
-}
-
-std::string RankVerdict::BehindGolden(std::uint32_t call) const {
-  const std::vector<std::uint32_t>& partner = alignment_.target_of;
-  while (call < partner.size() && (partner[call] == kNoCall || golden_.calls()[call].is_module)) ++call;
-  return call == partner.size() ? "at the end"
-                                : fmt::format("before {}", target_.calls()[partner[call]].name);
-}
-
 // Of both sides: the calls behind the last one of the backward pass, and those of them that are alone. None
 // where a side has no backward pass.
 std::pair<std::uint64_t, std::uint64_t> RankVerdict::BehindBackward() const {
@@ -81,8 +67,10 @@ std::pair<std::uint64_t, std::uint64_t> RankVerdict::BehindBackward() const {
   return {alone, all};
 }
 
-void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
-  enum What {
+// What came from outside: how much of each kind there is, and of each those that differ most.
+class OutsideTally {
+ public:
+  enum What : std::uint8_t {
     kEnvironment,
     kInput,
     kArgument,
@@ -95,107 +83,150 @@ void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
     kFused,
     kNumWhats
   };
-  static constexpr std::string_view kWhats[] = {
-      "setting", "input",        "argument",        "weight",         "dtype",
-      "shape",   "missing call", "additional call", "reordered call", "fused call"};
-  std::uint64_t counts[kNumWhats] = {};
-  std::vector<Outside> first[kNumWhats];  // those that differ most
-  const auto add = [&](What what, std::string name, std::string target, std::string golden, double error,
-                       std::string where = "") {
-    ++counts[what];
-    std::vector<Outside>& kept = first[what];
+
+  void Add(What what, std::string name, std::string target, std::string golden, double error,
+           std::string where = "") {
+    ++counts_[what];
+    std::vector<Outside>& kept = first_[what];
     if (kept.size() == kMaxOutside && error <= kept.back().error) return;
     kept.push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden),
                     std::move(where), error});
     std::stable_sort(kept.begin(), kept.end(),
                      [](const Outside& a, const Outside& b) { return a.error > b.error; });
     if (kept.size() > kMaxOutside) kept.pop_back();
-  };
-  TextArena arena;
+  }
+  void MoveTo(RankOutcome& outcome) {
+    for (std::size_t i = 0; i < kNumWhats; ++i) {
+      if (counts_[i] == 0) continue;
+      outcome.num_outside.emplace_back(kWhats[i], counts_[i]);
+      for (Outside& outside : first_[i]) outcome.outside.push_back(std::move(outside));
+    }
+  }
+
+ private:
+  static constexpr std::string_view kWhats[] = {
+      "setting", "input",        "argument",        "weight",         "dtype",
+      "shape",   "missing call", "additional call", "reordered call", "fused call"};
+  std::uint64_t counts_[kNumWhats] = {};
+  std::vector<Outside> first_[kNumWhats];
+};
+
+void RankVerdict::AddSettings(OutsideTally& tally) const {
   const auto ours = EnvironmentOf(npu_.path()), theirs = EnvironmentOf(bench_.path());
   for (const auto& [name, text] : ours) {
     const auto other = theirs.find(name);
-    if (other != theirs.end() && other->second != text) add(kEnvironment, name, text, other->second, 0);
+    if (other != theirs.end() && other->second != text)
+      tally.Add(OutsideTally::kEnvironment, name, text, other->second, 0);
   }
-  const std::vector<std::uint32_t> parameters = DifferentParameters();
+}
+
+// Calls that one side makes alone, and where they stand: before the next one that has a partner.
+void RankVerdict::AddLoneCalls(OutsideTally& tally) const {
+  const auto each_of = [&](const Calls& calls, const std::vector<std::uint32_t>& partner, auto is_alone,
+                           auto name_of, OutsideTally::What what) {
+    // A module that is alone is told by the calls in it, where there are any.
+    bool lists_modules = true;
+    for (std::uint32_t i = 0; i < calls.size(); ++i)
+      lists_modules = lists_modules && (calls[i].is_module || !is_alone(i));
+    std::uint32_t next = kNoCall;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> alone;  // and the next one that is not
+    for (std::uint32_t i = static_cast<std::uint32_t>(calls.size()); i-- > 0;) {
+      if (partner[i] != kNoCall && !calls[i].is_around) next = i;
+      if (is_alone(i) && (!calls[i].is_module || lists_modules)) alone.emplace_back(i, next);
+    }
+    for (auto call = alone.rbegin(); call != alone.rend(); ++call) {
+      tally.Add(what, std::string(calls[call->first].name), "", "", 0,
+                call->second == kNoCall ? "at the end" : fmt::format("before {}", name_of(call->second)));
+    }
+  };
+  each_of(
+      target_.calls(), alignment_.golden_of, [&](std::uint32_t i) { return alignment_.IsTargetAlone(i); },
+      [&](std::uint32_t i) { return target_.calls()[i].name; }, OutsideTally::kAdditional);
+  each_of(
+      golden_.calls(), alignment_.target_of, [&](std::uint32_t i) { return alignment_.IsGoldenAlone(i); },
+      [&](std::uint32_t i) { return target_.calls()[alignment_.target_of[i]].name; }, OutsideTally::kMissing);
+}
+
+void RankVerdict::AddReordered(OutsideTally& tally) const {
   std::uint32_t last = 0;
+  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    const Call& what = target_.calls()[call];
+    const std::uint32_t partner = alignment_.golden_of[call];
+    if (partner == kNoCall || what.is_module || what.pass != Pass::kForward) continue;
+    if (alignment_.how[call] == PairedBy::kName) continue;
+    if (partner < last) {
+      tally.Add(OutsideTally::kReordered, std::string(what.name), "", "", 0,
+                fmt::format("as {}", golden_.calls()[partner].name));
+    }
+    last = std::max(last, partner);
+  }
+}
+
+void RankVerdict::AddFused(OutsideTally& tally) const {
+  for (const FusedRun& run : alignment_.fused) {
+    const bool in_target = run.target.size() == 1;
+    const Call& one = in_target ? target_.calls()[run.target[0]] : golden_.calls()[run.golden[0]];
+    tally.Add(OutsideTally::kFused, std::string(one.name), "", "", 0,
+              in_target ? fmt::format("for {} calls of the golden", run.golden.size())
+                        : fmt::format("for {} calls of the target", run.target.size()));
+  }
+}
+
+// Arguments, dtypes and shapes of one value that are not the golden's.
+void RankVerdict::AddForm(std::uint32_t call, std::size_t row, OutsideTally& tally) const {
+  const Facts& facts = facts_[row];
+  if (facts.role != Role::kInput || target_.calls()[call].is_module) return;
+  TextArena arena;
+  const auto add = [&](OutsideTally::What what, const auto& text_of) {
+    const bool has_partner = wanted_[row] != kNoRow;
+    const Value ours = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
+    const Value theirs =
+        has_partner ? ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena) : Value();
+    tally.Add(what, npu_.NameOf(row), text_of(ours), has_partner ? text_of(theirs) : "", 0);
+  };
+  if (facts.Has(Facts::kDiffers) && !facts.Has(Facts::kTensor)) add(OutsideTally::kArgument, Shortened);
+  if (facts.Has(Facts::kOtherType)) add(OutsideTally::kDtype, Shortened);
+  if (facts.Has(Facts::kMixed)) add(OutsideTally::kDtype, TypeOf);
+  if (facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) add(OutsideTally::kShape, ShapeOf);
+}
+
+void RankVerdict::AddValues(OutsideTally& tally) const {
+  const std::vector<std::uint32_t> parameters = DifferentParameters();
   bool made = false;  // any call before gave something else, so that an input may come from it
   // Statistics are rounded themselves; a weight is another one where they differ by more.
   const bool by_statistics = builder_.mode() == Mode::kStatistics;
   const double rounding = by_statistics ? rules_.Threshold("rounding") * kSingleEpsilon : 0;
-  const auto lists_modules = [](const Calls& calls, auto is_alone) {
-    for (std::uint32_t i = 0; i < calls.size(); ++i) {
-      if (!calls[i].is_module && is_alone(i)) return false;
-    }
-    return true;
-  };
-  const auto target_alone = [&](std::uint32_t i) { return alignment_.IsTargetAlone(i); };
-  const auto golden_alone = [&](std::uint32_t i) { return alignment_.IsGoldenAlone(i); };
-  // A module that is alone is told by the calls in it, where there are any.
-  const bool lists_target_modules = lists_modules(target_.calls(), target_alone),
-             lists_golden_modules = lists_modules(golden_.calls(), golden_alone);
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
-    const Call& what = target_.calls()[call];
-    const std::uint32_t partner = alignment_.golden_of[call];
-    if (partner == kNoCall) {
-      if ((!what.is_module || lists_target_modules) && target_alone(call))
-        add(kAdditional, std::string(what.name), "", "", 0, BehindTarget(call));
-      continue;
-    }
-    if (!what.is_module && what.pass == Pass::kForward && alignment_.how[call] != PairedBy::kName) {
-      if (partner < last)
-        add(kReordered, std::string(what.name), "", "", 0,
-            fmt::format("as {}", golden_.calls()[partner].name));
-      last = std::max(last, partner);
-    }
+    if (alignment_.golden_of[call] == kNoCall) continue;
     for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
       const Facts& facts = facts_[row];
-      const auto name = [&] { return npu_.NameOf(row); };
-      const auto sides = [&](What kind, const auto& text_of) {
-        const Value a = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
-        const Value b = wanted_[row] == kNoRow
-                            ? Value()
-                            : ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena);
-        add(kind, name(), text_of(a), wanted_[row] == kNoRow ? "" : text_of(b), 0);
-      };
-      const bool is_input = facts.role == Role::kInput && !what.is_module;
-      if (facts.Has(Facts::kDiffers) && is_input && !facts.Has(Facts::kTensor)) sides(kArgument, Shortened);
-      if (facts.Has(Facts::kOtherType) && is_input) sides(kDtype, Shortened);
-      if (facts.role == Role::kParameter && facts.Has(Facts::kMeasured) && facts.error > rounding &&
-          what.pass == Pass::kForward) {
-        add(kWeight, name(), "", "", facts.error);
-      }
-      const bool is_other =
-          facts.Has(Facts::kMeasured) && facts.error > rounding && !facts.Has(Facts::kMixed);
-      if (facts.role == Role::kInput && is_other && !made && ParameterOf(row, parameters) == kNoRow)
-        add(kInput, name(), "", "", facts.error);
-      if (is_input && facts.Has(Facts::kMixed)) sides(kDtype, TypeOf);
-      if (is_input && facts.Has(Facts::kOtherShape) && facts.Has(Facts::kTensor)) sides(kShape, ShapeOf);
+      AddForm(call, row, tally);
+      if (!facts.Has(Facts::kMeasured) || !(facts.error > rounding)) continue;
+      if (facts.role == Role::kParameter && target_.calls()[call].pass == Pass::kForward)
+        tally.Add(OutsideTally::kWeight, npu_.NameOf(row), "", "", facts.error);
+      const bool is_news = facts.role == Role::kInput && !facts.Has(Facts::kMixed) && !made;
+      if (is_news && ParameterOf(static_cast<std::uint32_t>(row), parameters) == kNoRow)
+        tally.Add(OutsideTally::kInput, npu_.NameOf(row), "", "", facts.error);
     }
     made = made || std::any_of(FirstOf(call), FirstOf(call + 1), [](const Facts& facts) {
              return facts.role == Role::kOutput && (facts.error > 0 || facts.Has(Facts::kOtherShape));
            });
   }
+  TextArena arena;
   for (const auto& [call, row] : golden_arguments_) {
-    add(kArgument, GoldenArgumentName(call, row), "",
-        Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), 0);
+    tally.Add(OutsideTally::kArgument, GoldenArgumentName(call, row), "",
+              Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), 0);
   }
-  for (std::uint32_t call = 0; call < golden_.calls().size(); ++call) {
-    if (golden_alone(call) && (!golden_.calls()[call].is_module || lists_golden_modules))
-      add(kMissing, std::string(golden_.calls()[call].name), "", "", 0, BehindGolden(call));
-  }
-  for (const FusedRun& run : alignment_.fused) {
-    const bool in_target = run.target.size() == 1;
-    const Call& one = in_target ? target_.calls()[run.target[0]] : golden_.calls()[run.golden[0]];
-    add(kFused, std::string(one.name), "", "", 0,
-        in_target ? fmt::format("for {} calls of the golden", run.golden.size())
-                  : fmt::format("for {} calls of the target", run.target.size()));
-  }
-  for (std::size_t i = 0; i < kNumWhats; ++i) {
-    if (counts[i] == 0) continue;
-    outcome.num_outside.emplace_back(kWhats[i], counts[i]);
-    for (Outside& outside : first[i]) outcome.outside.push_back(std::move(outside));
-  }
+}
+
+void RankVerdict::DescribeOutside(RankOutcome& outcome) const {
+  OutsideTally tally;
+  AddSettings(tally);
+  AddValues(tally);
+  AddLoneCalls(tally);
+  AddReordered(tally);
+  AddFused(tally);
+  tally.MoveTo(outcome);
 }
 
 // Pairs of tensors that could not be compared, because one side or neither has a file, statistics or a

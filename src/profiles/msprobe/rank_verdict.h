@@ -17,6 +17,8 @@
 
 namespace vernier::msprobe {
 
+class OutsideTally;
+
 class RankVerdict {
  public:
   RankVerdict(const TableBuilder& builder, const Settings& settings, const RowMatchOptions& match,
@@ -59,9 +61,13 @@ class RankVerdict {
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;
   void DescribeOutside(RankOutcome& outcome) const;
+  void AddSettings(OutsideTally& tally) const;
+  void AddLoneCalls(OutsideTally& tally) const;
+  void AddReordered(OutsideTally& tally) const;
+  void AddFused(OutsideTally& tally) const;
+  void AddForm(std::uint32_t call, std::size_t row, OutsideTally& tally) const;
+  void AddValues(OutsideTally& tally) const;
   std::pair<std::uint64_t, std::uint64_t> BehindBackward() const;
-  std::string BehindTarget(std::uint32_t call) const;
-  std::string BehindGolden(std::uint32_t call) const;
   Culprit CulpritOf(const Blame& blame) const;
   std::string WhyOf(const Blame& blame, const Culprit& culprit) const;
   // What was given to a call and is another one, in words.

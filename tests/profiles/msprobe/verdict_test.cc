@@ -99,6 +99,18 @@ TEST_F(MsprobeVerdict, AnAdditionalCallIsTold) {
   EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Functional.linear.5.forward");
 }
 
+TEST_F(MsprobeVerdict, AmongModulesAnAdditionalOneStandsBeforeTheNextToo) {
+  std::vector<std::string> calls;
+  for (int i = 0; i < 8; ++i)
+    calls.push_back(Call(fmt::format("Module.l{}.Linear.forward.0", i), Tensor("2.0"), Tensor("2.0")));
+  Write("g/step0/rank0", calls);
+  calls.insert(calls.begin() + 5, Call("Module.more.Identity.forward.0", Tensor("2.0"), Tensor("2.0")));
+  Write("t/step0/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  ASSERT_EQ(outcome.ranks[0].outside.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Module.l5.Linear.forward.0");
+}
+
 // One call in place of three, which read `weight` beside what the call before made.
 class MsprobeFused : public MsprobeVerdict {
  protected:
