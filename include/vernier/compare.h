@@ -55,8 +55,9 @@ struct Evidence {
 
 // Something that no call made: the two programs were given it, or do it differently.
 struct Outside {
-  std::string
-      what;  // "argument", "weight", "dtype", "shape", "missing call", "additional call", "reordered call"
+  // "setting", "input", "argument", "weight", "dtype", "shape", "missing call", "additional call",
+  // "reordered call", "fused call"
+  std::string what;
   std::string name;
   std::string target, golden;  // what stands there, where it can be said in a few words
   std::string where;           // of a call that one side alone makes: "before …"
@@ -74,7 +75,7 @@ struct Culprit {
   std::string reason;     // "output", "argument", "input", "additional", "missing", "gradient"
   std::string why;        // the same as a sentence
   std::string call;       // what is called: "layer_norm"
-  std::string pass;       // "forward", "backward"
+  std::string pass;       // "forward", "backward", "gradient"
   std::uint64_t row = 0;  // its first in the report, from 0
   std::string module;     // the module call it belongs to; empty: not known
   std::string called_from, stack;

@@ -13,7 +13,7 @@ namespace vernier {
 namespace {
 
 // Gaps between settled pairs are filled by weight; larger ones than this only front to back.
-constexpr std::size_t kMostCells = std::size_t{1} << 24;
+constexpr std::size_t kMostCells = std::size_t{1} << 22;
 constexpr int kSameKind = 2, kSameSignature = 5, kSamePlace = 3;
 constexpr std::size_t kMostFused = 32;
 

@@ -80,8 +80,6 @@ double ErrorOf(const Recordings& in, std::size_t call) {
   return worst;
 }
 
-}  // namespace
-
 // The model cut into the modules of some depth. A module around its parts adds nothing to them.
 Parts CutAt(std::size_t depth, const Recordings& recordings, std::span<const std::size_t> forward) {
   Parts parts;
@@ -101,6 +99,8 @@ Parts CutAt(std::size_t depth, const Recordings& recordings, std::span<const std
   });
   return parts;
 }
+
+}  // namespace
 
 std::vector<std::pair<std::string, double>> ErrorsAlong(const Recordings& recordings, std::size_t most) {
   std::vector<std::size_t> forward;

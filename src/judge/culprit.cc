@@ -15,10 +15,7 @@ namespace vernier {
 namespace {
 
 constexpr std::size_t kRecent = 6;
-constexpr double kShows = 2;  // an argument that differs makes so many times the error of the inputs
 constexpr double kNoResult = -1;
-constexpr double kDrift = 0.05;     // a weight drifts no further in some steps of training
-constexpr double kCoarsest = 1e-2;  // no kernel rounds each summand of a sum more coarsely than this
 
 // What holds of any of a call's values.
 struct Look {
@@ -145,7 +142,7 @@ class Search {
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const double error = largest_result_[call];
       const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
-        return call >= one.call && (call < one.end || (IsOfOptimizer(call) && error <= kShows * one.given));
+        return call >= one.call && (call < one.end || (IsOfOptimizer(call) && error <= rules_.shows * one.given));
       };
       if (error <= findings_.worst) continue;
       if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
@@ -210,7 +207,7 @@ class Search {
       const std::span<const Facts> all = FactsOf(i);
       const bool enters = i < first_backward_ && std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
         return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error > limit &&
-               facts.error < kDrift && !made.contains(SignatureOf(facts));
+               facts.error < rules_.drift && !made.contains(SignatureOf(facts));
       });
       see_results(i);
       if (enters) {
@@ -383,7 +380,7 @@ class Search {
   // where modules alone are recorded, a decision.
   double EntryToleranceOf(const Call& call, double tolerance) const {
     if (!IsSettled(call))
-      tolerance = std::fmax(tolerance, half_ ? rules_.prior_half : rules_.prior_product / 4);
+      tolerance = std::fmax(tolerance, half_ ? rules_.prior_half : rules_.prior_unseen);
     if (call.is_module) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
     return tolerance;
   }
@@ -392,7 +389,7 @@ class Search {
     Errors errors;
     errors.inherited = evidence_.ErrorOfSaved(index);
     // A sum may show the noise of all that it sums up.
-    const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, kCoarsest);
+    const double noise = IsExact() ? 0 : std::fmin(tolerance / rules_.factor, rules_.coarsest);
     for (const Judged& value : evidence_.Of(index)) {
       if (!value.IsResult()) {
         double& error = value.excused ? errors.inherited : errors.given;
@@ -427,7 +424,7 @@ class Search {
       return BlameEntry(index, given, tolerance);
     // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
     const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
-    if (look.differs && result > std::fmax(kShows * given, shows)) {
+    if (look.differs && result > std::fmax(rules_.shows * given, shows)) {
       return IsHidden(index) ? Forget(index, Window{index + 1, {index}}, result)
                              : Blame(index, Reason::kArgument, given, result, tolerance);
     }
@@ -520,15 +517,20 @@ CulpritRules::CulpritRules(const Rules& rules)
       prior_product(rules.Threshold("prior_product")),
       prior_plain(rules.Threshold("prior_plain")),
       prior_half(rules.Threshold("prior_half")),
+      prior_unseen(rules.Threshold("prior_unseen")),
       rounding(rules.Threshold("rounding")),
       rounding_half(rules.Threshold("rounding_half")),
       cancel(rules.Threshold("cancel")),
+      sums(rules.Threshold("sums")),
+      coarsest(rules.Threshold("coarsest")),
+      shows(rules.Threshold("shows")),
       alarm(rules.Threshold("alarm")),
       alarm_half(rules.Threshold("alarm_half")),
       gradient_floor(rules.Threshold("gradient_floor")),
       gradient_floor_half(rules.Threshold("gradient_floor_half")),
       odd_types(rules.Threshold("odd_types")),
       fades(rules.Threshold("fades")),
+      drift(rules.Threshold("drift")),
       orphan_reach(rules.Threshold("orphan_reach")),
       flips(rules.Threshold("flips")),
       few_values(rules.Threshold("few_values")),

@@ -19,8 +19,8 @@ namespace vernier {
 struct CulpritRules {
   explicit CulpritRules(const Rules& rules);
 
-  double growth, factor, prior_product, prior_plain, prior_half, rounding, rounding_half, cancel, alarm,
-      alarm_half, gradient_floor, gradient_floor_half, odd_types, fades;
+  double growth, factor, prior_product, prior_plain, prior_half, prior_unseen, rounding, rounding_half, cancel,
+      sums, coarsest, shows, alarm, alarm_half, gradient_floor, gradient_floor_half, odd_types, fades, drift;
   double orphan_reach, flips, few_values, backward_cancel;
   std::size_t least_seen;
 };
@@ -35,7 +35,7 @@ struct Recordings {
 };
 
 enum class Reason : std::uint8_t {
-  kOutput,      // same inputs, or nearly, and another output
+  kOutput,      // same inputs, or nearly, and a different output
   kArgument,    // an argument that is no tensor differs
   kInput,       // something it was given is wrong, and nothing before made it
   kAdditional,  // only the target makes this call

@@ -6,8 +6,6 @@
 namespace vernier {
 namespace {
 
-constexpr double kReduces = 16;  // so many elements to one result make a sum
-
 bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && facts.Has(Facts::kTensor); }
 
 }  // namespace
@@ -189,7 +187,7 @@ Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& 
     return value;
   const double count = std::fmax(1, facts.num_elements);
   const double ratio = source.num_elements / count;
-  if (ratio < kReduces) return value;
+  if (ratio < rules_.sums) return value;
   value.room = std::sqrt(ratio) * source.norm;
   value.excused = facts.role == Role::kOutput && call >= first_other_size_;
   const bool half = facts.Has(Facts::kHalf);

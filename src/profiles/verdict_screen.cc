@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "core/text.h"
-#include "judge/rules.h"
 
 namespace vernier {
 namespace {
@@ -325,7 +324,7 @@ std::string StateText(const RankOutcome& rank) {
       if (rank.worst_record.empty())
         return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
       if (std::isinf(rank.worst_error)) {
-        return fmt::format("no single call explains it; {} has another shape, or NaN or infinity on one side",
+        return fmt::format("no single call explains it; {} has a different shape, or NaN or infinity on one side",
                            rank.worst_record);
       }
       return fmt::format("no single call explains it; the largest error is {} in {}",
@@ -333,7 +332,7 @@ std::string StateText(const RankOutcome& rank) {
     case RunVerdict::kUnknown:
       break;
   }
-  return "it cannot be told whether they agree";
+  return "whether they agree cannot be told from these recordings";
 }
 
 void AddState(const RankOutcome& rank, Lines& lines) {
@@ -508,28 +507,6 @@ std::string RankScreen(const RankOutcome& rank) {
   AddMatching(rank, lines);
   AddRank(rank, false, lines);
   return lines.Text();
-}
-
-bool IsSame(const PairMeasures& measures) {
-  return measures.max_abs_diff == 0 && measures.num_special_mismatches() == 0;
-}
-
-void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
-  const double share =
-      rows.unmatched_share < 0 ? Rules::Verdict().Threshold("unmatched_share") : rows.unmatched_share;
-  const std::uint64_t num_alone = outcome.num_only_target() + outcome.num_only_golden;
-  const double all = static_cast<double>(outcome.num_target + outcome.num_golden);
-  if (outcome.num_matched == 0) outcome.doubts.push_back("no tensor has a partner");
-  if (outcome.num_errors > 0)
-    outcome.doubts.push_back(Plural(outcome.num_errors, "tensor") + " could not be read or judged");
-  if (outcome.num_matched > 0 && static_cast<double>(num_alone) > share * all)
-    outcome.doubts.push_back(fmt::format("{:.0f} % have no partner ({} only in target, {} only in golden)",
-                                         100.0 * static_cast<double>(num_alone) / all,
-                                         outcome.num_only_target(), outcome.num_only_golden));
-  outcome.verdict = outcome.num_failed > 0                                    ? RunVerdict::kDiverged
-                    : !outcome.doubts.empty() || outcome.num_measured == 0    ? RunVerdict::kUnknown
-                    : num_alone == 0 && rows.num_same == outcome.num_measured ? RunVerdict::kIdentical
-                                                                              : RunVerdict::kNoise;
 }
 
 }  // namespace vernier

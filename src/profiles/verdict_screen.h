@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "vernier/compare.h"
-#include "vernier/measure.h"
 
 namespace vernier {
 
@@ -31,13 +30,6 @@ std::string ArgumentText(const Outside& argument, std::string_view record);
 // summary.json. `profile`: which rules the rows were judged by; empty: none to name.
 std::string SummaryJson(const CompareOutcome& outcome, std::string_view profile);
 
-// Of families that know rows, and not which call made which.
-struct RowVerdict {
-  std::uint64_t num_same = 0;   // pairs without any difference
-  double unmatched_share = -1;  // so many may have no partner; negative: as the rules say
-};
-void JudgeRows(const RowVerdict& rows, RankOutcome& outcome);
-bool IsSame(const PairMeasures& measures);  // no element differs
 // Adds summary.json beside the results of a run, named after its stamp; "" writes none.
 Result<Done> WriteSummary(const std::filesystem::path& folder, std::string_view stamp,
                           std::string_view profile, CompareOutcome& outcome);

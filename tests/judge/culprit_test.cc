@@ -181,6 +181,11 @@ TEST_F(Pairing, ADecisionThatFlipsIsForgivenInNoiseAndNotWithoutIt) {
   for (int i = 0; i < 6; ++i) Add("relu", 1e-3, 1e-3, Pass::kBackward);
   Add("relu", 1e-3, 0.05, Pass::kBackward).is_step = true;
   EXPECT_FALSE(Find().culprit);
+  Reset();
+  Same("linear", 6);
+  for (int i = 0; i < 6; ++i) Add("relu", 0, 0, Pass::kBackward);
+  Add("relu", 0, 0.05, Pass::kBackward).is_step = true;
+  EXPECT_TRUE(Find().culprit) << "of equal inputs every decision is the same";
 }
 
 TEST_F(Pairing, SpecialValuesThatDisagreeAreTheWorstThereIs) {
@@ -484,8 +489,14 @@ TEST_F(Pairing, AGradientThatIsNothingBesideTheOthersMayDifferByAnyPercentage) {
 
 TEST(CulpritRules, AreAllInTheFile) {
   const CulpritRules rules(Rules::Verdict());
-  EXPECT_GT(rules.growth, 1);
-  EXPECT_GT(rules.factor, 1);
+  const double all[] = {
+      rules.growth,         rules.factor,        rules.prior_product, rules.prior_plain, rules.prior_half,
+      rules.prior_unseen,   rules.rounding,      rules.rounding_half, rules.cancel,      rules.sums,
+      rules.coarsest,       rules.shows,         rules.alarm,         rules.alarm_half,  rules.gradient_floor,
+      rules.odd_types,      rules.fades,         rules.drift,         rules.flips,       rules.few_values,
+      rules.gradient_floor, rules.orphan_reach,  rules.backward_cancel,
+      rules.gradient_floor_half};
+  for (const double rule : all) EXPECT_GT(rule, 0);
   EXPECT_GT(rules.least_seen, 0u);
 }
 

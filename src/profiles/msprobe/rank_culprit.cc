@@ -20,10 +20,6 @@ bool IsFileBeside(std::string_view data_name) {
   return data_name != "-1" && data_name.find('/') == std::string_view::npos;
 }
 
-std::string ErrorText(double error) {
-  return std::isinf(error) ? "as large as can be" : fmt::format("{:.3g}", error);
-}
-
 }  // namespace
 
 std::vector<std::uint32_t> RankVerdict::DifferentParameters() const {
@@ -72,7 +68,7 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   if (worst == kNoRow) return fmt::format("what it is given is wrong, {}: most likely a mask", kNobody);
   const std::string port = PortOf(worst);
   const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
-  if (parameter != kNoRow) return fmt::format("{} is another weight: {}", port, npu_.NameOf(parameter));
+  if (parameter != kNoRow) return fmt::format("{} is a weight that differs: {}", port, npu_.NameOf(parameter));
   const Facts& facts = facts_[worst];
   if (facts.Has(Facts::kMixed)) {
     TextArena arena;
@@ -182,14 +178,14 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   switch (blame.reason) {
     case Reason::kOutput:
       if (std::isinf(blame.result))
-        return "same inputs, but its output has another shape, or NaN or infinity on one side only";
+        return "same inputs, but its output has a different shape, or NaN or infinity on one side only";
       if (blame.result <= std::numeric_limits<float>::min())
-        return "same inputs, another checksum and the same statistics: its values changed places";
+        return "same inputs and statistics, different checksum: its values changed places";
       return blame.given == 0
-                 ? fmt::format("same inputs, another output: error {}", ErrorText(blame.result))
-                 : fmt::format("its error {} is {:.3g} times that of its inputs; {} may show {} here",
-                               ErrorText(blame.result), blame.result / blame.given, others,
-                               ErrorText(blame.usual));
+                 ? fmt::format("same inputs, different output: error {:.3g}", blame.result)
+                 : fmt::format("its error {:.3g} is {:.3g} times that of its inputs; {} may show {:.3g} here",
+                               blame.result, blame.result / blame.given, others,
+                               blame.usual);
     case Reason::kArgument:
       return found.arguments.empty() ? "one of its arguments differs"
                                      : ArgumentText(found.arguments[0], found.record);

@@ -13,7 +13,7 @@
 namespace vernier::msprobe {
 namespace {
 
-constexpr std::size_t kMaxOutside = 4, kMaxParts = 16, kMaxPairs = 1000;
+constexpr std::size_t kMaxOutside = 4, kMaxParts = 16;
 
 // Of a tensor that differs by its type or its shape, what differs.
 std::string TypeOf(const Value& value) { return std::string(value.dtype); }
@@ -43,7 +43,8 @@ void RankVerdict::DescribePairing(RankOutcome& outcome) const {
   for (std::uint32_t i = 0; i < alignment_.target_of.size(); ++i)
     outcome.num_alone += alignment_.IsGoldenAlone(i);
   outcome.renames = alignment_.renames;
-  for (std::uint32_t call = 0; call < target_.calls().size() && outcome.pairs.size() < kMaxPairs; ++call) {
+  const std::size_t most = builder_.job().most_pairs;
+  for (std::uint32_t call = 0; call < target_.calls().size() && outcome.pairs.size() < most; ++call) {
     if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kName) continue;
     outcome.pairs.push_back({std::string(target_.calls()[call].name),
                              std::string(golden_.calls()[alignment_.golden_of[call]].name),

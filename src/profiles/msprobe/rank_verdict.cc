@@ -15,8 +15,6 @@
 namespace vernier::msprobe {
 namespace {
 
-constexpr double kOddInput = 0.05;  // no noise makes an input differ so much
-
 bool IsPlain(const Leaf& leaf, TextArena& arena) { return ValueOf(leaf, arena).kind == Value::Kind::kPlain; }
 
 bool HasSameNumbers(const Value& a, const Value& b) {
@@ -313,7 +311,7 @@ bool RankVerdict::IsOddInput(std::size_t row) const {
     return false;
   if (seen_[row])
     return facts.Has(Facts::kTensor) &&
-           (facts.Has(Facts::kOtherShape) || (facts.Has(Facts::kMeasured) && facts.error > kOddInput));
+           (facts.Has(Facts::kOtherShape) || (facts.Has(Facts::kMeasured) && facts.error > rules_.Threshold("odd_input")));
   TextArena arena;
   const Leaf ours = npu_.Read(npu_.rows()[row], arena),
              theirs = bench_.Read(bench_.rows()[wanted_[row]], arena);

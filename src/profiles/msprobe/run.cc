@@ -48,6 +48,8 @@ std::string_view StepOf(const RankOutcome& rank) {
   return std::string_view(rank.rank).substr(0, rank.rank.rfind('/') + 1);
 }
 
+constexpr std::size_t kFewestPairs = 20;  // that each of many ranks lists
+
 class Run {
  public:
   Run(const Settings& settings, Rules rules, Mappings mappings, CompareOutcome& outcome)
@@ -184,7 +186,10 @@ class Run {
     // Real data keeps all cores busy rank by rank; recorded values are spread rank-wise.
     const bool one_by_one = plan.real_data && !settings_.diff_analyze;
     const int workers = one_by_one ? 1 : std::min<int>(threads, static_cast<int>(plan.jobs.size()));
-    for (RankJob& job : plan.jobs) job.num_threads = std::max(1, threads / workers);
+    for (RankJob& job : plan.jobs) {
+      job.num_threads = std::max(1, threads / workers);
+      job.most_pairs = std::max(kFewestPairs, job.most_pairs / plan.jobs.size());
+    }
     std::string prefix;
     if (!plan.real_data && settings_.as_msprobe) {  // as that tool heads its lines
       for (const std::string& name : plan.rank_names) prefix += (prefix.empty() ? "[" : " ") + name;

@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 #include "profiles/native/native.h"
-#include "profiles/verdict_screen.h"
+#include "profiles/row_verdict.h"
 
 namespace vernier::native {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/threads.h"
 #include "profiles/torchair/load.h"
-#include "profiles/verdict_screen.h"
+#include "profiles/row_verdict.h"
 
 namespace vernier::torchair {
 namespace {

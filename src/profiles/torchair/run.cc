@@ -11,6 +11,7 @@
 #include "profiles/torchair/compare.h"
 #include "profiles/torchair/match.h"
 #include "profiles/torchair/tree.h"
+#include "profiles/row_verdict.h"
 #include "profiles/verdict_screen.h"
 
 namespace vernier::torchair {
@@ -51,9 +52,6 @@ struct GraphTokens {
                        [](const TensorPair& pair) { return pair.target.shrunk() || pair.golden.shrunk(); });
   }
 };
-
-// Graphs fuse operators: of an honest pair many have no partner.
-constexpr double kAloneInGraphs = 0.9;
 
 class TorchairRun {
  public:
@@ -319,7 +317,7 @@ class TorchairRun {
     outcome.num_target = outcome.num_matched + alone_target;
     outcome.num_golden = outcome.num_matched + outcome.num_only_golden;
     outcome.num_matched_by.emplace_back(golden_is_ge_ ? "operator name" : "FX node", outcome.num_matched);
-    JudgeRows({counts.num_same, kAloneInGraphs}, outcome);
+    JudgeRows({counts.num_same, /*fuses=*/true}, outcome);
   }
 
   static std::string SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "profiles/family_options.h"
 #include "profiles/output_files.h"
+#include "profiles/row_verdict.h"
 #include "profiles/verdict_screen.h"
 #include "profiles/xray/xray.h"
 
@@ -116,9 +117,6 @@ std::string CountsText(const Counts& counts, const KeyPairing& pairing) {
                      count(RowStatus::kUnmatched));
 }
 
-// Other names of modules, and modules that only one side has, are usual here, and shown as rows.
-constexpr double kAloneInModels = 0.9;
-
 RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const KeyPairing& pairing,
                       const Counts& counts) {
   RankOutcome outcome;
@@ -139,7 +137,7 @@ RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const Ke
   outcome.num_failed = count(RowStatus::kFail) + count(RowStatus::kShape);
   outcome.num_errors = count(RowStatus::kError);
   outcome.num_measured = count(RowStatus::kGood) + count(RowStatus::kFail);
-  JudgeRows({counts.num_same, kAloneInModels}, outcome);
+  JudgeRows({counts.num_same, /*fuses=*/true}, outcome);
   if (!counts.first_failing.empty()) {
     Culprit& found = outcome.culprit.emplace();
     found.record = counts.first_failing;
