@@ -62,6 +62,7 @@ struct Outside {
   std::string target, golden;  // what stands there, where it can be said in a few words
   std::string where;           // of a call that one side alone makes: "before …"
   double error = 0;            // of a tensor
+  std::string parameter{};     // of an argument, what its function calls it: "eps"; empty: not known
 };
 
 // Two calls that stand against each other under different names.

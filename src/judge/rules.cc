@@ -110,6 +110,21 @@ bool Rules::Lists(std::string_view list, std::string_view word) const {
          std::find(found->second.begin(), found->second.end(), word) != found->second.end();
 }
 
+std::string_view Rules::ParameterOf(std::string_view function, std::size_t place) const {
+  const auto found = lists_.find("signatures");
+  if (found == lists_.end() || function.empty()) return {};
+  for (const std::string_view signature : found->second) {
+    if (!signature.starts_with(function) || !signature.ends_with(')')) continue;
+    std::string_view names = signature.substr(function.size());
+    if (!names.starts_with('(')) continue;
+    const std::vector<std::string_view> parameters = Split(names.substr(1, names.size() - 2), ',');
+    if (place >= parameters.size()) return {};
+    const std::size_t start = parameters[place].find_first_not_of(' ');
+    return start == std::string_view::npos ? std::string_view() : parameters[place].substr(start);
+  }
+  return {};
+}
+
 bool Rules::ListsPartOf(std::string_view list, std::string_view text) const {
   const auto found = lists_.find(list);
   return found != lists_.end() &&

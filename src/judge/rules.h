@@ -27,6 +27,8 @@ class Rules {
   bool Lists(std::string_view list, std::string_view word) const;  // word is one of the list
   bool ListsPartOf(std::string_view list,
                    std::string_view text) const;  // some word of the list occurs in text
+  // What a function calls its argument number `place`, by the list "signatures"; empty: not known.
+  std::string_view ParameterOf(std::string_view function, std::size_t place) const;
 
  private:
   Result<Done> Merge(std::string_view json, std::string_view where, bool may_add);

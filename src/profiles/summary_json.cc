@@ -38,9 +38,10 @@ constexpr auto kQuoted = [](const std::string& text) { return Quoted(text); };
 std::string JsonOf(const RankOutcome& rank);
 
 std::string JsonOf(const Outside& outside) {
-  return fmt::format(R"({{"what": {}, "name": {}, "npu": {}, "bench": {}, "where": {}, "error": {}}})",
-                     Quoted(outside.what), Quoted(outside.name), Quoted(outside.target),
-                     Quoted(outside.golden), Quoted(outside.where), Number(outside.error));
+  return fmt::format(
+      R"({{"what": {}, "name": {}, "parameter": {}, "npu": {}, "bench": {}, "where": {}, "error": {}}})",
+      Quoted(outside.what), Quoted(outside.name), Quoted(outside.parameter), Quoted(outside.target),
+      Quoted(outside.golden), Quoted(outside.where), Number(outside.error));
 }
 
 std::string JsonOf(const Evidence& evidence) {

@@ -289,7 +289,7 @@ void AddOutside(const RankOutcome& rank, Lines& lines) {
   for (const Outside& found : rank.outside) {
     const bool told = rank.culprit && found.name.starts_with(rank.culprit->record);
     if (told || num_shown++ >= kShownOutside) continue;
-    std::string text;
+    std::string text = found.parameter.empty() ? "" : fmt::format(" ({})", found.parameter);
     if (!found.where.empty()) text += "   " + found.where;
     if (found.error > 0) text += fmt::format("   error {}", ErrorText(found.error));
     text += SidesText(found);
@@ -406,7 +406,9 @@ void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {
 std::string ArgumentText(const Outside& argument, std::string_view record) {
   std::string_view name = argument.name;
   if (name.starts_with(record) && name.size() > record.size()) name.remove_prefix(record.size() + 1);
-  return fmt::format("argument {} differs{}", name, SidesText(argument));
+  const std::string port = argument.parameter.empty() ? std::string(name)
+                                                      : fmt::format("{} ({})", argument.parameter, name);
+  return fmt::format("argument {} differs{}", port, SidesText(argument));
 }
 
 RunVerdict VerdictOf(const CompareOutcome& outcome) {

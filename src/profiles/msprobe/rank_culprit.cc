@@ -1,5 +1,6 @@
 // The culprit of a rank: the rows, files and neighbours that show it, and why it is one, in words.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -82,6 +83,17 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   return fmt::format("{} differs, {}: {}", port, kNobody, guess);
 }
 
+std::string RankVerdict::ParameterName(std::uint32_t call, std::string_view suffix) const {
+  constexpr std::string_view kInput = ".input.";
+  const Call& what = target_.calls()[call];
+  if (what.is_module || !suffix.starts_with(kInput)) return {};
+  suffix.remove_prefix(kInput.size());
+  std::size_t place = 0;
+  const auto [end, error] = std::from_chars(suffix.data(), suffix.data() + suffix.size(), place);
+  if (error != std::errc()) return {};
+  return std::string(rules_.ParameterOf(what.kind.substr(what.kind.rfind('.') + 1), place));
+}
+
 // An argument that the golden alone gives, as the target would name it.
 std::string RankVerdict::GoldenArgumentName(std::uint32_t call, std::uint32_t golden_row) const {
   return std::string(target_.calls()[call].name) + golden_.SuffixOf(golden_row);
@@ -92,7 +104,8 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
   for (const auto& [call, row] : golden_arguments_) {
     if (call != blame.call || found.arguments.size() >= kMaxEvidence) continue;
     found.arguments.push_back({"argument", GoldenArgumentName(call, row), "",
-                               Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), "", 0});
+                               Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), "", 0,
+                               ParameterName(call, golden_.SuffixOf(row))});
   }
   const Record& record = npu_.records()[blame.call];
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
@@ -108,7 +121,8 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
       if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
       if (found.arguments.size() < kMaxEvidence)
         found.arguments.push_back(
-            {"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0});
+            {"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0,
+             ParameterName(blame.call, target_.SuffixOf(row))});
       continue;
     }
     const bool other_shape = facts.Has(Facts::kOtherShape) && facts.role == Role::kOutput;

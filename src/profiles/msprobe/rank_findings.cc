@@ -86,12 +86,12 @@ class OutsideTally {
   };
 
   void Add(What what, std::string name, std::string target, std::string golden, double error,
-           std::string where = "") {
+           std::string where = "", std::string parameter = "") {
     ++counts_[what];
     std::vector<Outside>& kept = first_[what];
     if (kept.size() == kMaxOutside && error <= kept.back().error) return;
     kept.push_back({std::string(kWhats[what]), std::move(name), std::move(target), std::move(golden),
-                    std::move(where), error});
+                    std::move(where), error, std::move(parameter)});
     std::stable_sort(kept.begin(), kept.end(),
                      [](const Outside& a, const Outside& b) { return a.error > b.error; });
     if (kept.size() > kMaxOutside) kept.pop_back();
@@ -183,7 +183,8 @@ void RankVerdict::AddForm(std::uint32_t call, std::size_t row, OutsideTally& tal
     const Value ours = ValueOf(npu_.Read(npu_.rows()[row], arena), arena);
     const Value theirs =
         has_partner ? ValueOf(bench_.Read(bench_.rows()[wanted_[row]], arena), arena) : Value();
-    tally.Add(what, npu_.NameOf(row), text_of(ours), has_partner ? text_of(theirs) : "", 0);
+    tally.Add(what, npu_.NameOf(row), text_of(ours), has_partner ? text_of(theirs) : "", 0, "",
+              ParameterName(call, target_.SuffixOf(row)));
   };
   if (facts.Has(Facts::kDiffers) && !facts.Has(Facts::kTensor)) add(OutsideTally::kArgument, Shortened);
   if (facts.Has(Facts::kOtherType)) add(OutsideTally::kDtype, Shortened);
@@ -216,7 +217,8 @@ void RankVerdict::AddValues(OutsideTally& tally) const {
   TextArena arena;
   for (const auto& [call, row] : golden_arguments_) {
     tally.Add(OutsideTally::kArgument, GoldenArgumentName(call, row), "",
-              Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), 0);
+              Shortened(ValueOf(bench_.Read(bench_.rows()[row], arena), arena)), 0, "",
+              ParameterName(call, golden_.SuffixOf(row)));
   }
 }
 

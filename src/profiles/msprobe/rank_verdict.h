@@ -77,6 +77,8 @@ class RankVerdict {
   std::vector<std::uint32_t> DifferentParameters() const;  // rows of the target's forward calls
   // The parameter whose values an input has, among those that differ; kNoRow: none.
   std::uint32_t ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const;
+  // What the function calls an argument, by what follows the call's name: ".input.4".
+  std::string ParameterName(std::uint32_t call, std::string_view suffix) const;
   std::string GoldenArgumentName(std::uint32_t call, std::uint32_t golden_row) const;
   void AddRows(const Blame& blame, Culprit& culprit) const;
   // The files of the tensor of a call that differs most, of its inputs or of its results.

@@ -241,6 +241,23 @@ TEST_F(MsprobeVerdict, AnArgumentOfTheGoldenAloneIsNamedToo) {
   EXPECT_EQ(outcome.ranks[0].outside[0].golden, "tanh");
 }
 
+TEST_F(MsprobeVerdict, AnArgumentByItsPlaceIsNamedAsItsFunctionDoes) {
+  const auto with_norm = [](double epsilon, double out) {
+    auto calls = Chain(10);
+    calls[7] = Call(
+        "Functional.layer_norm.0.forward", Tensor("2.0"), Tensor(std::to_string(out)),
+        fmt::format(R"(,[{{"type":"int","value":100}}],null,null,{{"type":"float","value":{}}})", epsilon));
+    return calls;
+  };
+  Write("g/rank0", with_norm(1e-5, 2));
+  Write("t/rank0", with_norm(0.1, 2.1));
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->why, "argument eps (input.4) differs   target 0.1   golden 1e-05");
+  ASSERT_EQ(outcome.ranks[0].outside.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].outside[0].parameter, "eps");
+}
+
 TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   auto calls = Chain(10);
   calls.insert(calls.begin(), Call("Functional.embedding.0.forward", Tensor("7.0"), Tensor("2.0")));
