@@ -23,6 +23,7 @@ struct Look {
   bool blind = true;                                 // nothing that it was given is known on both sides
   bool lacks_input = false;                          // something that it was given is not
   bool masked_input = false, masked_output = false;  // with values that hide what else is there
+  bool hidden_input = false;                         // and only statistics tell of it
   bool takes_mask = false;                           // one of them, or of booleans or integers
   bool gives_floats = false;
   bool other_mask = false;   // it was given another mask, by its checksum
@@ -49,6 +50,7 @@ Look LookAt(std::span<const Facts> all) {
     const bool is_masked = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned);
     const bool is_whole = facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
     see(look.masked_input, !is_output && is_masked);
+    see(look.hidden_input, !is_output && is_masked && !facts.Has(Facts::kWhole));
     see(look.masked_output, is_output && is_masked);
     see(look.takes_mask, is_input && (is_masked || is_whole));
     see(look.other_index, is_input && is_whole && facts.Has(Facts::kMeasured) && facts.error > 0);
@@ -169,19 +171,70 @@ class Search {
   }
 
   // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
-  // before, is the better explanation.
-  void BlameEntry(std::uint32_t call, double given, double usual) {
-    if (orphan_ != kNoCall) {
-      Blame(orphan_, Reason::kAdditional, made_, given, usual);
+  // before, is the better explanation where it gives what is wrong.
+  void BlameEntry(std::uint32_t call, double given, double usual, Reason reason = Reason::kInput) {
+    if (const std::uint32_t additional = AdditionalBefore(call); additional != kNoCall) {
+      Blame(additional, Reason::kAdditional, made_, given, usual);
       findings_.culprit->shown = call;
       return;
     }
-    Blame(call, Reason::kInput, made_, given, usual);
+    Blame(call, reason, made_, given, usual);
     if (const std::uint32_t missing = MissingBefore(call); missing != kNoCall) {
       findings_.culprit->reason = Reason::kMissing;
       findings_.culprit->golden_call = missing;
       findings_.culprit->shown = call;
     }
+  }
+
+  // What a call is given that differs about as much as anything that it is given.
+  std::vector<const Facts*> WrongInputs(std::uint32_t call) const {
+    std::vector<const Facts*> wrong;
+    float worst = 0;
+    for (const Facts& facts : FactsOf(call)) {
+      if (facts.role != Role::kOutput) worst = std::fmax(worst, facts.error);
+    }
+    for (const Facts& facts : FactsOf(call)) {
+      if (facts.role != Role::kOutput && facts.error > 0 && facts.error >= worst / 2) wrong.push_back(&facts);
+    }
+    return wrong;
+  }
+
+  static bool IsSameNorm(float a, float b) {
+    constexpr float kOrder = 1e-6F;  // of a view the squares are summed in another order
+    return a == b || std::fabs(a - b) <= kOrder * std::fabs(b);
+  }
+
+  // Whether the target's call `from` gives something of this size. What it did in place, unrecorded, may be.
+  bool Gives(std::uint32_t from, float norm) const {
+    bool gives_any = false;
+    for (const Facts& facts : FactsOf(from)) {
+      if (facts.role != Role::kOutput || !facts.Has(Facts::kTensor)) continue;
+      gives_any = true;
+      if (IsSameNorm(facts.own_norm, norm)) return true;
+    }
+    return !gives_any && (in_.target[from].is_writer || in_.target[from].is_in_place);
+  }
+
+  // The first of the calls that only the target makes, just before, through which something wrong came to
+  // `call`; of several that hand it on, the first that changes anything.
+  std::uint32_t AdditionalBefore(std::uint32_t call) const {
+    for (const Facts* wrong : WrongInputs(call)) {
+      const auto last = std::find_if(orphans_.rbegin(), orphans_.rend(),
+                                     [&](std::uint32_t orphan) { return Gives(orphan, wrong->own_norm); });
+      if (last == orphans_.rend()) continue;
+      std::uint32_t first = *last, changes = ChangeOf(first) ? first : kNoCall;
+      for (auto before = std::next(last); before != orphans_.rend(); ++before) {
+        const std::span<const Facts> given = FactsOf(first);
+        const bool hands_on = std::any_of(given.begin(), given.end(), [&](const Facts& facts) {
+          return facts.role != Role::kOutput && facts.Has(Facts::kTensor) && Gives(*before, facts.own_norm);
+        });
+        if (!hands_on) continue;
+        first = *before;
+        if (ChangeOf(first)) changes = first;
+      }
+      return changes == kNoCall ? first : changes;
+    }
+    return kNoCall;
   }
 
   // Something wrong comes in, and a few calls later nothing is left of it, as of a bias before a
@@ -229,7 +282,9 @@ class Search {
   // The first of the operators that only the golden makes, just before the partner of a call.
   std::uint32_t MissingBefore(std::uint32_t call) const {
     const std::uint32_t partner = in_.alignment.golden_of[call];
+    const std::vector<const Facts*> wrong = WrongInputs(call);
     std::uint32_t found = kNoCall;
+    bool gives_it = false;
     double since = 0;
     for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0;) {
       const Call& before = in_.golden[g];
@@ -237,11 +292,22 @@ class Search {
       if (before.pass != in_.target[call].pass) break;
       if (in_.alignment.IsGoldenAlone(g)) {
         found = g;
+        gives_it = gives_it || GoldenGives(g, wrong);
       } else if (found != kNoCall || ++since >= rules_.orphan_reach) {
         break;
       }
     }
-    return found;
+    return gives_it ? found : kNoCall;
+  }
+
+  bool GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong) const {
+    if (!in_.golden_results) return true;
+    const std::vector<float> results = in_.golden_results(golden);
+    if (results.empty()) return in_.golden[golden].is_writer || in_.golden[golden].is_in_place;
+    return std::any_of(results.begin(), results.end(), [&](float norm) {
+      return std::any_of(wrong.begin(), wrong.end(),
+                         [&](const Facts* facts) { return IsSameNorm(norm, facts->norm); });
+    });
   }
 
   // The call just before that was given a mask, and whose result this one was given.
@@ -326,7 +392,7 @@ class Search {
   }
 
   // Everything before is the same to the last bit.
-  bool IsExact() const { return made_ == 0 && !unsure_; }
+  bool IsExact() const { return made_ == 0 && !unsure_ && orphans_.empty(); }
   // And there was enough of it, in either pass, to know that calls of this class are computed alike.
   bool IsSettled(const Call& call) const {
     const std::size_t first = IsProduct(call) ? 1 : 0;
@@ -443,13 +509,14 @@ class Search {
       if (is_seen && result <= least && !errors.shuffled) return;
       const double faded = given <= 1 ? given / rules_.fades : 0;
       const Window window = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
-      return window.end == kNoCall ? BlameEntry(index, given, tolerance) : Forget(index, window, given);
+      const Reason reason = look.differs ? Reason::kArgument : Reason::kInput;
+      return window.end == kNoCall ? BlameEntry(index, given, tolerance, reason) : Forget(index, window, given);
     }
     const bool grew =
         result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
-    if (call.is_share && look.masked_input && look.keeps_mean) {
+    if (call.is_share && look.hidden_input && look.keeps_mean) {
       if (const std::uint32_t masking = MaskingBefore(index); masking != kNoCall)
         return Blame(masking, Reason::kInput, made_, result, tolerance);
     }
@@ -465,7 +532,9 @@ class Search {
     const bool blind = look.blind || (look.lacks_input && !fused);
     const bool is_odd = look.mixed && odd_types_;
     half_ = half_ || (look.half && !is_odd);
-    unsure_ = unsure_ || blind || fused || (look.mixed && !is_odd);
+    // What a call of the target alone changes shows in what follows.
+    const bool alone = in_.alignment.IsTargetAlone(index);
+    unsure_ = unsure_ || (blind && !alone) || fused || (look.mixed && !is_odd);
     const double strain = StrainOf(call, all);
     const double tolerance = ToleranceOf(call, look, strain);
     const Errors errors = ErrorsOf(index, look, fused, tolerance);
@@ -478,11 +547,10 @@ class Search {
 
   void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
     if (in_.alignment.IsTargetAlone(index)) {
-      // Of several, the first that changes anything.
-      if (orphan_ == kNoCall || !ChangeOf(orphan_)) orphan_ = index;
+      orphans_.push_back(index);
       since_ = 0;
-    } else if (orphan_ != kNoCall && ++since_ >= rules_.orphan_reach) {
-      orphan_ = kNoCall;
+    } else if (!orphans_.empty() && ++since_ >= rules_.orphan_reach) {
+      orphans_.clear();
     }
     const double made = std::fmax(errors.result, errors.excused);
     made_ = std::fmax(made_, made);
@@ -500,12 +568,12 @@ class Search {
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
   double made_ = 0;                        // the largest error that a call has made so far
   std::deque<double> recent_;
-  std::uint32_t orphan_ = kNoCall;  // a call that only the target has, just before
+  std::vector<std::uint32_t> orphans_;  // calls that only the target has, just before
   double since_ = 0;
   std::uint32_t forgotten_until_ = 0;
   bool odd_types_ = false;
   bool half_ = false;    // 16 bits or fewer took part before
-  bool unsure_ = false;  // a call without a partner came before, or the sides compute in different types
+  bool unsure_ = false;  // something was given unseen before, or the sides compute in different types
   Findings findings_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -32,6 +33,8 @@ struct Recordings {
   const Alignment& alignment;
   std::span<const Facts> facts;        // of the target's values, call by call
   std::span<const std::size_t> first;  // first[i] … first[i + 1]: those of call i
+  // Norms of what a call of the golden gives, asked of calls that it makes alone; empty: not known.
+  std::function<std::vector<float>(std::uint32_t golden_call)> golden_results{};
 };
 
 enum class Reason : std::uint8_t {

@@ -183,13 +183,14 @@ Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& 
   const bool tied = call >= first_tie_;
   value.error = facts.Has(Facts::kMaskMoved) ? HUGE_VAL : tied ? facts.loose : facts.error;
   value.shuffled = facts.Has(Facts::kShuffled) && !tied;
+  value.excused = facts.role == Role::kGradient && call >= first_other_size_;
   if (!value.IsResult() || source.norm == 0 || !std::isfinite(value.gap) || !std::isfinite(value.error))
     return value;
   const double count = std::fmax(1, facts.num_elements);
   const double ratio = source.num_elements / count;
   if (ratio < rules_.sums) return value;
   value.room = std::sqrt(ratio) * source.norm;
-  value.excused = facts.role == Role::kOutput && call >= first_other_size_;
+  value.excused = value.excused || (facts.role == Role::kOutput && call >= first_other_size_);
   const bool half = facts.Has(Facts::kHalf);
   double roundings = rules_.cancel;
   if (in_.target[call].is_product && in_.target[call].pass == Pass::kForward && source.other_norm > 0) {

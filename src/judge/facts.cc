@@ -8,7 +8,8 @@
 namespace vernier {
 namespace {
 
-constexpr double kMeanRoundings = 16;  // of one element, that a mean may be off by
+// Of one element, that a mean of shares may be off by: a softmax in 16 bits misses it by more, nearly always.
+constexpr double kMeanRoundings = 2;
 constexpr std::string_view kDevices[] = {"cpu", "cuda", "hpu", "mlu", "mps", "musa", "npu", "xla", "xpu"};
 
 bool Known(double statistic) { return statistic != Value::kUnknown; }
@@ -165,6 +166,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
     const bool same = target.checksum == golden->checksum;
     set(Facts::kMeasured, true);
     set(Facts::kChecked, true);
+    set(Facts::kWhole, true);
     facts.error = facts.loose = facts.gap = same ? 0 : std::numeric_limits<float>::infinity();
     // Statistics beside the checksum tell how far apart they are; equal ones tell that it is little. Of masks
     // they tell nothing.
@@ -190,6 +192,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   if (has_sketch && facts.Has(Facts::kHuge) && !facts.Has(Facts::kMixed))
     set(Facts::kMaskMoved, target.num_masked != golden->num_masked);
   set(Facts::kMeasured, true);
+  set(Facts::kWhole, by == Compared::kTensors);
   facts.error = facts.loose = Clamped(distance.error);
   facts.gap = Clamped(distance.gap);
   if (by == Compared::kTensors && has_statistics)

@@ -102,13 +102,40 @@ TEST_F(Pairing, WhatIsGivenOtherSizesIsNotAskedTheSame) {
 
 TEST_F(Pairing, AnAdditionalCallJustBeforeExplainsAWrongInput) {
   Same("linear", 6);
-  Add("mul", kNone, kNone);
+  Add("mul", kNone, 0);
   alone_ = 6;
+  Output() = Tensor(Role::kOutput, 0, 7);
+  Output().flags = Facts::kTensor | Facts::kFloat;
   Add("linear", 0.5, 0.4);
-  const Findings found = Find();
+  Input().own_norm = 7;
+  Findings found = Find();
   ASSERT_TRUE(found.culprit);
   EXPECT_EQ(found.culprit->call, 6u);
   EXPECT_EQ(found.culprit->reason, Reason::kAdditional);
+  Input().own_norm = 9;
+  found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 7u) << "what is wrong is not what that call gives";
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
+TEST_F(Pairing, WhatAnAdditionalCallDoesNotChangeIsStillTheSame) {
+  Same("linear", 6);
+  Add("mul", kNone, kNone);
+  alone_ = 6;
+  Same("linear", 6);
+  Add("linear", 0, 1e-3);
+  EXPECT_TRUE(Find().culprit) << "no kernel rounds so coarsely where all before are the same";
+}
+
+TEST_F(Pairing, GradientsOfAnotherBatchAreNotBlamed) {
+  Add("linear", kNone, 0);
+  Output().flags |= Facts::kOtherShape;
+  Output().flags &= ~Facts::kMeasured;
+  Same("linear", 6);
+  Add("linear", 0, 0, Pass::kBackward);
+  Add("weight", kNone, 0.5, Pass::kGradient);
+  EXPECT_FALSE(Find().culprit);
 }
 
 TEST_F(Pairing, ASumThatCancelsIsMeasuredAgainstWhatWasSummed) {
@@ -278,6 +305,11 @@ TEST_F(Pairing, SharesOfAWholeThatStillAddUpPointToTheMask) {
   found = Find();
   ASSERT_TRUE(found.culprit);
   EXPECT_EQ(found.culprit->call, 7u) << "shares that do not add up are its own fault";
+  Output().flags |= Facts::kMeanKept;
+  Input().flags |= Facts::kWhole;
+  found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 7u) << "every element that it was given is the same";
 }
 
 TEST_F(Pairing, AMaskOfBooleansIsNamedWhereItIsPutIn) {

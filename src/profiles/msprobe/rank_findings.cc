@@ -324,6 +324,19 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                     builder_.mode() == Mode::kReal ? "a file is missing or damaged"
                                                    : "one side has no numbers of them"));
   doubt(outcome.num_calls > 0 && !AnyMeasured(), "not one pair of tensors could be measured");
+  std::uint64_t num_outputs = 0, num_other_shapes = 0;
+  for (const Facts& facts : facts_) {
+    if (facts.role != Role::kOutput || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
+    ++num_outputs;
+    num_other_shapes += facts.Has(Facts::kOtherShape);
+  }
+  const std::string other_shapes =
+      fmt::format("{} of {} {} a different shape on the two sides and {} not compared", num_other_shapes,
+                  Plural(num_outputs, "output"), num_other_shapes == 1 ? "has" : "have",
+                  num_other_shapes == 1 ? "was" : "were");
+  const bool most_shapes_differ = static_cast<double>(num_other_shapes) >
+                                  rules_.Threshold("unmatched_share") * static_cast<double>(num_outputs);
+  doubt(most_shapes_differ, other_shapes);
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
   if (alone_of_model > 0 && !unsure)
@@ -341,6 +354,7 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   }
   const std::uint64_t num_lone = NumLoneTensors();
   if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));
+  if (num_other_shapes > 0 && !most_shapes_differ) outcome.doubts.push_back(other_shapes);
   if (unread.of_both > 0) {
     outcome.doubts.push_back(fmt::format("{} could not be measured: neither side has numbers of them",
                                          Plural(unread.of_both, "paired tensor")));

@@ -444,6 +444,19 @@ void RankVerdict::MarkOneSided() {
   }
 }
 
+std::vector<float> RankVerdict::GoldenResults(std::uint32_t call) const {
+  std::vector<float> norms;
+  TextArena arena;
+  const Record& record = bench_.records()[call];
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+    if (bench_.rows()[row].bad || static_cast<PortState>(bench_.rows()[row].state) != PortState::kOutput) continue;
+    const Value value = ValueOf(bench_.Read(bench_.rows()[row], arena), arena);
+    if (value.kind != Value::Kind::kTensor) continue;
+    norms.push_back(vernier::FactsOf(Role::kOutput, value, nullptr, nullptr, nullptr, Compared::kStatistics).own_norm);
+  }
+  return norms;
+}
+
 void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
   outcome = std::move(counts_);
   outcome.mode = msprobe::Name(builder_.mode());

@@ -56,7 +56,11 @@ class RankVerdict {
   std::vector<Facts>::const_iterator FirstOf(std::uint32_t call) const {
     return facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]);
   }
-  Recordings All() const { return {target_.calls(), golden_.calls(), alignment_, facts_, first_}; }
+  Recordings All() const {
+    return {target_.calls(), golden_.calls(), alignment_, facts_, first_,
+            [this](std::uint32_t call) { return GoldenResults(call); }};
+  }
+  std::vector<float> GoldenResults(std::uint32_t call) const;
   static std::string Shortened(const Value& value);
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;

@@ -230,7 +230,7 @@ TEST_F(MsprobeVerdict, AnArgumentOfTheGoldenAloneIsNamedToo) {
   ASSERT_TRUE(outcome.ranks[0].culprit);
   ASSERT_EQ(outcome.ranks[0].culprit->arguments.size(), 1u);
   EXPECT_EQ(outcome.ranks[0].culprit->arguments[0].golden, "tanh");
-  EXPECT_EQ(outcome.ranks[0].culprit->why, "argument input.1 differs   target none   golden tanh");
+  EXPECT_EQ(outcome.ranks[0].culprit->why, "argument weight (input.1) differs   target none   golden tanh");
 
   calls[7] = with_more(2);
   Write("g/step0/rank0", calls);
@@ -351,6 +351,25 @@ TEST_F(MsprobeVerdict, ATensorThatOnlyOneCallGivesIsNotGreen) {
     Write("g/rank0", calls);
     Write("t/rank0", Chain(10));
   }
+}
+
+TEST_F(MsprobeVerdict, TensorsOfOtherShapesAreNotComparedAndNotGreen) {
+  const std::string half =
+      R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[50],"Max":9.0,"Min":-1.0,"Mean":0.1,"Norm":5.0})";
+  auto calls = Chain(10);
+  Write("g/rank0", calls);
+  calls[5] = Call("Functional.linear.5.forward", half, half);
+  Write("t/rank0", calls);
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "one of ten";
+  ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].doubts[0],
+            "1 of 10 outputs has a different shape on the two sides and was not compared");
+  for (int i = 2; i < 10; ++i) calls[static_cast<std::size_t>(i)] = Call(fmt::format("Functional.linear.{}.forward", i), half, half);
+  Write("t/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+  EXPECT_EQ(outcome.status, 2);
 }
 
 TEST_F(MsprobeVerdict, StepsOfOneSideAloneAreToldAndNotGreen) {
