@@ -140,13 +140,17 @@ class Search {
     return call > first_backward_ && in_.target[call].pass == Pass::kForward;
   }
 
+  bool IsForgotten(const Call& call) const {
+    return call.pass == Pass::kBackward && forgotten_twins_.contains(call.twin);
+  }
+
   void FindWorst() {
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const double error = largest_result_[call];
       const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
         return call >= one.call && (call < one.end || (IsOfOptimizer(call) && error <= rules_.shows * one.given));
       };
-      if (error <= findings_.worst) continue;
+      if (error <= findings_.worst || IsForgotten(in_.target[call])) continue;
       if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
       findings_.worst = error;
       findings_.worst_call = call;
@@ -162,12 +166,14 @@ class Search {
   struct Window {
     std::uint32_t end = kNoCall;
     std::vector<std::uint32_t> entries;  // calls where something comes in
+    std::set<std::string_view> twins;    // whose backward calls are given something else too
   };
 
   void Forget(std::uint32_t call, const Window& window, double given) {
     findings_.forgotten.push_back({call, window.end, given});
     for (const std::uint32_t entry : window.entries) evidence_.Forgive(entry);
     forgotten_until_ = window.end;
+    forgotten_twins_.insert(window.twins.begin(), window.twins.end());
   }
 
   // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
@@ -241,7 +247,13 @@ class Search {
   // normalisation: it moves nothing. No end: it stays.
   Window ForgottenAt(std::uint32_t index, double limit) const {
     if (index > first_backward_) return {};
-    Window window{kNoCall, {index}};
+    Window window{kNoCall, {index}, {}};
+    // One side scales before a product and the other one behind it: so do their gradients.
+    const bool by_other_calls = AdditionalBefore(index) != kNoCall || MissingBefore(index) != kNoCall;
+    const auto forgive = [&](const Call& call) {
+      if (by_other_calls && !call.twin.empty()) window.twins.insert(call.twin);
+    };
+    forgive(in_.target[index]);
     std::set<Signature> made;
     const auto see_results = [&](std::uint32_t call) {
       for (const Facts& facts : FactsOf(call)) {
@@ -258,18 +270,23 @@ class Search {
       // More may come in there, as another such bias; what differs by more than training drifts is news.
       // Nothing does in the backward pass: what differs there, and was not seen to be made, was made unseen.
       const std::span<const Facts> all = FactsOf(i);
+      const bool as_before = by_other_calls && call.kind == in_.target[index].kind;
       const bool enters = i < first_backward_ && std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
         return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error > limit &&
-               facts.error < rules_.drift && !made.contains(SignatureOf(facts));
+               (facts.error < rules_.drift || as_before) && !made.contains(SignatureOf(facts));
       });
       see_results(i);
       if (enters) {
+        forgive(call);
         near = 0;
         window.entries.push_back(i);
       }
       if (near < rules_.orphan_reach) {
         ++near;
         window.end = i + 1;
+        forgive(call);
+      } else if (call.pass == Pass::kBackward && window.twins.contains(call.twin)) {
+        continue;
       } else if (largest_result_[i] > limit) {
         return {};
       } else {
@@ -491,7 +508,7 @@ class Search {
     // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
     const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
     if (look.differs && result > std::fmax(rules_.shows * given, shows)) {
-      return IsHidden(index) ? Forget(index, Window{index + 1, {index}}, result)
+      return IsHidden(index) ? Forget(index, Window{index + 1, {index}, {}}, result)
                              : Blame(index, Reason::kArgument, given, result, tolerance);
     }
     // What it does in place, and nobody recorded, may be anything.
@@ -526,6 +543,7 @@ class Search {
   void Judge(std::uint32_t index) {
     const Call& call = in_.target[index];
     if ((call.is_frame && call.pass == Pass::kForward) || index < forgotten_until_) return;
+    if (IsForgotten(call)) return;
     const std::span<const Facts> all = FactsOf(index);
     const Look look = LookAt(all);
     const bool fused = in_.alignment.how[index] == PairedBy::kFused;
@@ -571,6 +589,7 @@ class Search {
   std::vector<std::uint32_t> orphans_;  // calls that only the target has, just before
   double since_ = 0;
   std::uint32_t forgotten_until_ = 0;
+  std::set<std::string_view> forgotten_twins_;
   bool odd_types_ = false;
   bool half_ = false;    // 16 bits or fewer took part before
   bool unsure_ = false;  // something was given unseen before, or the sides compute in different types

@@ -93,6 +93,21 @@ TEST_F(TrainingStep, WhatMovesOnlyGradientsIsBlamedWhereItComesIn) {
   EXPECT_EQ(found.culprit->reason, Reason::kInput);
 }
 
+TEST_F(TrainingStep, AScaleThatOnlyMovedFromOneSideOfAProductToTheOtherIsNotBlamed) {
+  Add("mul", kNone, 0);
+  alone_ = 0;
+  Output() = Tensor(Role::kOutput, 0, 7);
+  Output().flags = Facts::kTensor | Facts::kFloat;
+  Add("matmul", 0.6, 0.6).twin = "matmul.0";
+  Input().own_norm = 7;
+  Same("linear", 8);
+  Add("matmul", 1e-7, 0.6, Pass::kBackward).twin = "matmul.0";
+  Same("linear", 1);
+  EXPECT_FALSE(Find().culprit);
+  Add("linear", 0.3, 0.3, Pass::kBackward);
+  EXPECT_TRUE(Find().culprit) << "another gradient has moved";
+}
+
 TEST_F(TrainingStep, In16BitsNothingIsLarger) {
   Step();
   Output().flags |= Facts::kHalf;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -84,9 +85,18 @@ struct InputPair {
   double unlikeness;
 };
 
+constexpr double kSurely = 1e-3;  // so little unlike is the same tensor, rounded otherwise
+
+// How many of a call's inputs are surely among another's.
+std::size_t NumAlike(const std::vector<Value>& ours, const std::vector<Value>& theirs) {
+  return static_cast<std::size_t>(std::count_if(ours.begin(), ours.end(), [&](const Value& value) {
+    return std::any_of(theirs.begin(), theirs.end(),
+                       [&](const Value& other) { return Unlikeness(value, other) < kSurely; });
+  }));
+}
+
 // The most alike first. Where the sides have not equally many of a size, only those that are surely the same.
 std::vector<InputPair> PairInputs(const std::vector<SeenValue>& ours, const std::vector<SeenValue>& theirs) {
-  constexpr double kSurely = 1e-3;
   const auto num_of_size = [](const std::vector<SeenValue>& some, double size) {
     return std::count_if(some.begin(), some.end(),
                          [&](const SeenValue& seen) { return seen.value.num_elements == size; });
@@ -255,20 +265,28 @@ void RankVerdict::PairFusedInputs(const FusedRun& run) {
   }
 }
 
-// What a call was given, each tensor as a text that only the same tensor has.
-std::vector<std::string> RankVerdict::InputsOf(const Dump& dump, std::uint32_t call) {
-  std::vector<std::string> inputs;
-  TextArena arena;
+// The tensors that a call was given.
+std::vector<Value> RankVerdict::InputsOf(const Dump& dump, std::uint32_t call, TextArena& arena) {
+  std::vector<Value> inputs;
   const Record& record = dump.records()[call];
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
     if (dump.rows()[row].bad || static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput)
       continue;
     const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
-    if (value.kind != Value::Kind::kTensor || value.num_elements < 2) continue;
-    inputs.push_back(fmt::format("{} {} {} {} {} {} {}", value.dtype, value.shape, value.max, value.min,
-                                 value.mean, value.norm, value.checksum));
+    if (value.kind == Value::Kind::kTensor && value.num_elements >= 2) inputs.push_back(value);
   }
   return inputs;
+}
+
+// Each as a text that only the same tensor has.
+std::vector<std::string> RankVerdict::InputTextsOf(const Dump& dump, std::uint32_t call) {
+  std::vector<std::string> texts;
+  TextArena arena;
+  for (const Value& value : InputsOf(dump, call, arena)) {
+    texts.push_back(fmt::format("{} {} {} {} {} {} {}", value.dtype, value.shape, value.max, value.min,
+                                value.mean, value.norm, value.checksum));
+  }
+  return texts;
 }
 
 // What a value is by itself, without its partner.
@@ -325,10 +343,10 @@ void RankVerdict::ExchangeReordered() {
     std::vector<std::uint32_t> calls;
     bool any_odd = false;
   };
-  std::map<std::pair<std::string_view, std::string_view>, Group> groups;
+  std::map<std::tuple<Pass, std::string_view, std::string_view>, Group> groups;
   const Calls& calls = target_.calls();
   for (std::uint32_t call = 0; call < calls.size(); ++call) {
-    if (calls[call].is_module || calls[call].pass != Pass::kForward) continue;
+    if (calls[call].is_module || calls[call].pass == Pass::kGradient) continue;
     if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kFused) continue;
     bool differs = false, odd = false;
     for (std::size_t row = first_[call]; row < first_[call + 1] && !odd; ++row) {
@@ -336,7 +354,7 @@ void RankVerdict::ExchangeReordered() {
       differs = differs || odd || (facts_[row].role != Role::kOutput && facts_[row].error > 0);
     }
     if (!differs) continue;
-    Group& group = groups[{calls[call].kind, calls[call].place}];
+    Group& group = groups[{calls[call].pass, calls[call].kind, calls[call].place}];
     group.calls.push_back(call);
     group.any_odd = group.any_odd || odd;
   }
@@ -345,32 +363,95 @@ void RankVerdict::ExchangeReordered() {
   }
 }
 
+// The call of the other pass of the same operation.
+class RankVerdict::Twins {
+ public:
+  explicit Twins(const Calls& calls) : calls_(calls) {
+    for (std::uint32_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].pass != Pass::kGradient && !calls[i].twin.empty())
+        known_.emplace(std::pair(calls[i].twin, calls[i].pass), i);
+    }
+  }
+  std::uint32_t Of(std::uint32_t call) const {
+    const Pass other = calls_[call].pass == Pass::kForward ? Pass::kBackward : Pass::kForward;
+    const auto found = known_.find({calls_[call].twin, other});
+    return found == known_.end() ? kNoCall : found->second;
+  }
+
+ private:
+  const Calls& calls_;
+  std::map<std::pair<std::string_view, Pass>, std::uint32_t> known_;
+};
+
+// Backward calls change places only where their forward calls are given the same, as two normalisations of one
+// tensor are.
+bool RankVerdict::MayExchange(std::uint32_t golden, std::uint32_t other, const Twins& twins) const {
+  if (golden_.calls()[golden].pass == Pass::kForward) return true;
+  const std::uint32_t a = twins.Of(golden), b = twins.Of(other);
+  return a != kNoCall && b != kNoCall && InputTextsOf(bench_, a) == InputTextsOf(bench_, b);
+}
+
+// In noise no two inputs are the same to the last bit.
+void RankVerdict::PairAlike(const Twins& twins, std::vector<std::uint32_t>& left,
+                            const std::vector<std::uint32_t>& group, std::set<std::uint32_t>& taken,
+                            std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs) const {
+  constexpr std::size_t kMostAlike = 2000;  // calls of one kind and place; each is held against each
+  if (left.empty() || group.size() > kMostAlike) return;
+  TextArena arena;
+  std::map<std::uint32_t, std::vector<Value>> given;
+  for (const std::uint32_t call : group) {
+    const std::uint32_t golden = alignment_.golden_of[call];
+    if (!taken.contains(golden)) given[golden] = InputsOf(bench_, golden, arena);
+  }
+  std::erase_if(left, [&](std::uint32_t call) {
+    const std::vector<Value> ours = InputsOf(npu_, call, arena);
+    std::uint32_t best = kNoCall;
+    std::size_t most = 0;
+    if (const auto own = given.find(alignment_.golden_of[call]); own != given.end() && !taken.contains(own->first)) {
+      most = NumAlike(ours, own->second);
+      if (most > 0) best = own->first;
+    }
+    for (const auto& [golden, theirs] : given) {
+      if (taken.contains(golden) || !MayExchange(alignment_.golden_of[call], golden, twins)) continue;
+      const std::size_t alike = NumAlike(ours, theirs);
+      if (alike > most) best = golden, most = alike;
+    }
+    if (best == kNoCall) return false;
+    taken.insert(best);
+    pairs.emplace_back(call, best);
+    return true;
+  });
+}
+
 void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
   if (group.size() < 2) return;
   std::unordered_map<std::string, std::vector<std::uint32_t>> given_to;  // what -> calls of the golden
   for (const std::uint32_t call : group) {
-    for (std::string& input : InputsOf(bench_, alignment_.golden_of[call]))
+    for (std::string& input : InputTextsOf(bench_, alignment_.golden_of[call]))
       given_to[std::move(input)].push_back(alignment_.golden_of[call]);
   }
+  const Twins target_twins(target_.calls()), golden_twins(golden_.calls());
   std::set<std::uint32_t> taken;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
   std::vector<std::uint32_t> left;
   for (const std::uint32_t call : group) {
     std::map<std::uint32_t, std::size_t> num_same;
-    for (const std::string& input : InputsOf(npu_, call)) {
+    for (const std::string& input : InputTextsOf(npu_, call)) {
       const auto found = given_to.find(input);
       if (found == given_to.end()) continue;
       for (const std::uint32_t golden : found->second) num_same[golden] += !taken.contains(golden);
     }
     const auto best = std::max_element(num_same.begin(), num_same.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (best == num_same.end() || best->second == 0) {
+    if (best == num_same.end() || best->second == 0 ||
+        !MayExchange(alignment_.golden_of[call], best->first, golden_twins)) {
       left.push_back(call);
     } else {
       taken.insert(best->first);
       pairs.emplace_back(call, best->first);
     }
   }
+  PairAlike(golden_twins, left, group, taken, pairs);
   if (pairs.empty()) return;
   // The rest keep their partners, or get in order what has lost its own.
   std::vector<std::uint32_t> free;
@@ -378,22 +459,10 @@ void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
     if (!taken.contains(alignment_.golden_of[call])) free.push_back(alignment_.golden_of[call]);
   }
   for (std::size_t i = 0; i < left.size(); ++i) pairs.emplace_back(left[i], free[i]);
-  std::map<std::string_view, std::uint32_t> target_backward, golden_backward;
-  const auto backward_of = [](const Calls& all, std::map<std::string_view, std::uint32_t>& known,
-                              std::string_view twin) {
-    if (known.empty()) {
-      for (std::uint32_t i = 0; i < all.size(); ++i) {
-        if (all[i].pass == Pass::kBackward) known.emplace(all[i].twin, i);
-      }
-    }
-    const auto found = known.find(twin);
-    return found == known.end() ? kNoCall : found->second;
-  };
   for (const auto& [call, golden] : pairs) {
     if (alignment_.golden_of[call] == golden) continue;
     Repair(call, golden);
-    const std::uint32_t ours = backward_of(target_.calls(), target_backward, target_.calls()[call].twin),
-                        theirs = backward_of(golden_.calls(), golden_backward, golden_.calls()[golden].twin);
+    const std::uint32_t ours = target_twins.Of(call), theirs = golden_twins.Of(golden);
     if (ours == kNoCall || alignment_.golden_of[ours] == theirs) continue;
     theirs == kNoCall ? Part(ours) : Repair(ours, theirs);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "judge/align.h"
@@ -40,7 +41,13 @@ class RankVerdict {
   void ExchangeReordered();
   bool IsOddInput(std::size_t row) const;
   void ExchangeAmong(const std::vector<std::uint32_t>& group);
-  static std::vector<std::string> InputsOf(const Dump& dump, std::uint32_t call);
+  class Twins;
+  bool MayExchange(std::uint32_t golden, std::uint32_t other, const Twins& twins) const;
+  void PairAlike(const Twins& twins, std::vector<std::uint32_t>& left, const std::vector<std::uint32_t>& group,
+                 std::set<std::uint32_t>& taken,
+                 std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs) const;
+  static std::vector<Value> InputsOf(const Dump& dump, std::uint32_t call, TextArena& arena);
+  static std::vector<std::string> InputTextsOf(const Dump& dump, std::uint32_t call);
   void Part(std::uint32_t call);  // from its partner
   void Repair(std::uint32_t call, std::uint32_t golden);
   void ForgetPartner(std::size_t row);
