@@ -165,7 +165,7 @@ Result<std::vector<CompareRequest>> SplitByRank(const CompareRequest& request) {
       StepsUnder(settings.npu_path, settings.bench_path, settings.output_path, settings.as_msprobe, lone);
   if (steps.empty()) steps.push_back({settings.npu_path, settings.bench_path, settings.output_path, ""});
   for (const StepPair& step : steps) {
-    Outcome<StepPlan> plan = PlanStep(step, settings.generation, silent);
+    Outcome<StepPlan> plan = PlanStep(step, settings.generation, settings.as_msprobe, silent);
     if (!plan) return std::move(plan).error().error;
     for (const RankJob& job : plan->jobs) {
       CompareRequest& one = requests.emplace_back(request);

@@ -138,43 +138,103 @@ std::string SpecialText(const Special& special) {
                      special.from_infinity ? "infinities" : "finite inputs");
 }
 
-Result<Listing> HuntNan(const std::string& path) {
-  Listing listing;
-  listing.columns = {"rank", "name", "finding", "input", "output", "called from"};
-  for (const fs::path& file : RecordingsUnder(path)) {
-    if (file.filename() == "debug.json") continue;
+namespace {
+
+// What one recording adds to the list.
+class Hunter {
+ public:
+  explicit Hunter(const std::string& path) : path_(path) {
+    listing_.columns = {"rank", "name", "finding", "input", "output", "called from"};
+  }
+
+  Result<Done> Look(const fs::path& file) {
     DumpOptions options;
     options.check_values = false;
     VN_ASSIGN_OR_RETURN(const Dump dump, Dump::Open(file, options));
     const Trace trace(dump, Rules::Verdict());
     std::optional<Result<StackFile>> stacks;
-    const std::string rank = fs::path(file).lexically_relative(path).parent_path().string();
     Hunt hunt(dump, trace);
     for (std::uint32_t record = 0; record < dump.records().size(); ++record) {
       const Hunt::Finding finding = hunt.FindingOf(record);
       if (finding.text.empty()) continue;
-      std::string input, output;
-      TextArena arena;
-      const Record& rows = dump.records()[record];
-      for (std::uint32_t row = rows.first_row; row < rows.first_row + rows.num_rows; ++row) {
-        const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
-        if (value.kind != Value::Kind::kTensor || value.max == Value::kUnknown) continue;
-        const bool is_output = static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput;
-        std::string& text = is_output ? output : input;
-        if (text.empty() || row == finding.entered) text = RangeText(value);
-      }
       if (!stacks) stacks = StackFile::Open(file.parent_path() / "stack.json");
-      const std::string line = UserLine(*stacks, rows.name);
-      const Cell cells[] = {rank.empty() || rank == "." ? Cell() : Cell(rank),
-                            rows.name,
-                            finding.text,
-                            input.empty() ? Cell() : Cell(input),
-                            output.empty() ? Cell() : Cell(output),
-                            line.empty() ? Cell() : Cell(line)};
-      listing.rows.emplace_back(cells);
+      const auto [input, output] = RangesOf(dump, record, finding.entered);
+      const std::string_view name = dump.records()[record].name;
+      Add(file, name, finding.text, input, output, UserLine(*stacks, name), trace.calls()[record].is_collective);
     }
+    return Done{};
   }
-  return listing;
+
+  void AddUnread(const fs::path& file, const Error& error) {
+    Add(file, file.filename().string(), "could not be read: " + error.Message(), "", "", "", false);
+    --num_makers_;
+  }
+
+  // A collective hands on what another rank made; where none did, its own sum is to blame.
+  Listing Take() && {
+    for (Found& found : found_) {
+      if (!found.is_collective || num_makers_ == 0) listing_.rows.push_back(std::move(found.row));
+    }
+    return std::move(listing_);
+  }
+
+ private:
+  struct Found {
+    decltype(Listing::rows)::value_type row;
+    bool is_collective;
+  };
+
+  // Of what goes in and of what comes out; of several the one that is not finite.
+  static std::pair<std::string, std::string> RangesOf(const Dump& dump, std::uint32_t record,
+                                                      std::optional<std::uint32_t> entered) {
+    std::string texts[2];
+    bool shows_it[2] = {};
+    TextArena arena;
+    const Record& rows = dump.records()[record];
+    for (std::uint32_t row = rows.first_row; row < rows.first_row + rows.num_rows; ++row) {
+      if (dump.rows()[row].bad) continue;
+      const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
+      if (value.kind != Value::Kind::kTensor || value.max == Value::kUnknown) continue;
+      const std::size_t side = IsResult(static_cast<PortState>(dump.rows()[row].state)) ? 1 : 0;
+      const bool is_it = row == entered || (side == 1 && KindOf(value) != Special::kNothing);
+      if (!texts[side].empty() && (shows_it[side] || !is_it)) continue;
+      texts[side] = RangeText(value);
+      shows_it[side] = is_it;
+    }
+    return {texts[0], texts[1]};
+  }
+
+  void Add(const fs::path& file, std::string_view name, const std::string& finding, const std::string& input,
+           const std::string& output, const std::string& line, bool is_collective) {
+    const std::string rank = fs::path(file).lexically_relative(path_).parent_path().string();
+    const auto cell = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
+    const Cell cells[] = {rank == "." ? Cell() : cell(rank), name, finding, cell(input), cell(output), cell(line)};
+    found_.push_back({decltype(Listing::rows)::value_type(cells), is_collective});
+    num_makers_ += !is_collective;
+  }
+
+  const std::string& path_;
+  Listing listing_;
+  std::vector<Found> found_;
+  std::int64_t num_makers_ = 0;  // findings of calls that are no collectives
+};
+
+}  // namespace
+
+Result<Listing> HuntNan(const std::string& path) {
+  Hunter hunter(path);
+  std::vector<fs::path> damaged;
+  const std::vector<fs::path> files = RecordingsUnder(path, &damaged);
+  for (const fs::path& file : files) {
+    if (file.filename() == "debug.json") continue;
+    const Result<Done> looked = hunter.Look(file);
+    if (looked) continue;
+    if (files.size() == 1) return looked.error();
+    hunter.AddUnread(file, looked.error());
+  }
+  for (const fs::path& file : damaged)
+    hunter.AddUnread(file, Error{ErrorCode::kBadHeader, "", "it does not begin as a recording does"});
+  return std::move(hunter).Take();
 }
 
 }  // namespace vernier::msprobe

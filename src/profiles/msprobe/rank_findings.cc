@@ -324,19 +324,25 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                     builder_.mode() == Mode::kReal ? "a file is missing or damaged"
                                                    : "one side has no numbers of them"));
   doubt(outcome.num_calls > 0 && !AnyMeasured(), "not one pair of tensors could be measured");
-  std::uint64_t num_outputs = 0, num_other_shapes = 0;
+  std::uint64_t num_outputs = 0, num_other_shapes = 0, num_nan = 0;
   for (const Facts& facts : facts_) {
     if (facts.role != Role::kOutput || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
     ++num_outputs;
     num_other_shapes += facts.Has(Facts::kOtherShape);
+    num_nan += facts.Has(Facts::kNan);
   }
   const std::string other_shapes =
       fmt::format("{} of {} {} a different shape on the two sides and {} not compared", num_other_shapes,
                   Plural(num_outputs, "output"), num_other_shapes == 1 ? "has" : "have",
                   num_other_shapes == 1 ? "was" : "were");
-  const bool most_shapes_differ = static_cast<double>(num_other_shapes) >
-                                  rules_.Threshold("unmatched_share") * static_cast<double>(num_outputs);
+  const std::string nans =
+      fmt::format("{} of {} {} NaN on both sides, which hides what else differs: statistics do not tell", num_nan,
+                  Plural(num_outputs, "output"), num_nan == 1 ? "holds" : "hold");
+  const double many = rules_.Threshold("unmatched_share") * static_cast<double>(num_outputs);
+  const bool most_shapes_differ = static_cast<double>(num_other_shapes) > many,
+             most_are_nan = static_cast<double>(num_nan) > many;
   doubt(most_shapes_differ, other_shapes);
+  doubt(most_are_nan, nans);
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
   if (alone_of_model > 0 && !unsure)
@@ -355,12 +361,13 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   const std::uint64_t num_lone = NumLoneTensors();
   if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));
   if (num_other_shapes > 0 && !most_shapes_differ) outcome.doubts.push_back(other_shapes);
+  if (num_nan > 0 && !most_are_nan) outcome.doubts.push_back(nans);
   if (unread.of_both > 0) {
     outcome.doubts.push_back(fmt::format("{} could not be measured: neither side has numbers of them",
                                          Plural(unread.of_both, "paired tensor")));
   }
   const bool all_compared =
-      num_lone == 0 && unread.of_both == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
+      num_lone == 0 && unread.of_both == 0 && num_nan == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
   // What only one side makes proves nothing where the other one is not whole.
   const bool proves = findings.culprit && outcome.num_alone < outcome.num_calls &&
                       !(unsure && (findings.culprit->reason == Reason::kAdditional ||

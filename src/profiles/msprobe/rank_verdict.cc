@@ -11,6 +11,7 @@
 
 #include "core/threads.h"
 #include "profiles/msprobe/meetings.h"
+#include "profiles/msprobe/nan_hunt.h"
 #include "profiles/msprobe/tree.h"
 
 namespace vernier::msprobe {
@@ -513,6 +514,25 @@ void RankVerdict::MarkOneSided() {
   }
 }
 
+// The first call that makes NaN or infinities of what it is given, where the golden's makes none.
+std::optional<Blame> RankVerdict::FirstSpecial() const {
+  for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    const std::uint32_t partner = alignment_.golden_of[call];
+    if (partner == kNoCall || target_.calls()[call].is_frame) continue;
+    const bool may_be = std::any_of(FirstOf(call), FirstOf(call + 1), [](const Facts& facts) {
+      return facts.role == Role::kOutput && !std::isfinite(facts.own_norm);
+    });
+    if (!may_be || SpecialOf(npu_, target_.calls()[call], call).made == Special::kNothing) continue;
+    if (SpecialOf(bench_, golden_.calls()[partner], partner).made != Special::kNothing) continue;
+    Blame blame;
+    blame.call = call;
+    blame.golden_call = partner;
+    blame.result = HUGE_VAL;
+    return blame;
+  }
+  return {};
+}
+
 std::vector<float> RankVerdict::GoldenResults(std::uint32_t call) const {
   std::vector<float> norms;
   TextArena arena;
@@ -533,10 +553,17 @@ void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
   outcome.num_failed_otherwise_paired = static_cast<std::uint64_t>(std::count_if(
       failed_.begin(), failed_.end(), [&](const RowPair& pair) { return pair.bench != wanted_[pair.npu]; }));
   MarkOneSided();
-  const Findings findings = FindCulprit(All(), CulpritRules(rules_));
+  Findings findings = FindCulprit(All(), CulpritRules(rules_));
+  const std::optional<Blame> special = FirstSpecial();
+  if (!findings.culprit) findings.culprit = special;
   Describe(findings, outcome);
   trace.meetings = MeetingsOf(npu_, target_, rank_);
   if (findings.culprit) trace.culprit_call = findings.culprit->call;
+  if (special && findings.culprit && special->call > findings.culprit->call) {
+    outcome.doubts.push_back(fmt::format(
+        "NaN or infinities begin behind it: {} {}, and the golden does not", target_.calls()[special->call].name,
+        SpecialText(SpecialOf(npu_, target_.calls()[special->call], special->call))));
+  }
 }
 
 }  // namespace vernier::msprobe

@@ -67,6 +67,7 @@ class RankVerdict {
     return {target_.calls(), golden_.calls(), alignment_, facts_, first_,
             [this](std::uint32_t call) { return GoldenResults(call); }};
   }
+  std::optional<Blame> FirstSpecial() const;
   std::vector<float> GoldenResults(std::uint32_t call) const;
   static std::string Shortened(const Value& value);
   void Describe(const Findings& findings, RankOutcome& outcome) const;

@@ -88,7 +88,7 @@ class Run {
                                                    settings_.output_path, settings_.as_msprobe, lone);
     if (steps.empty())
       return CompareStep({settings_.npu_path, settings_.bench_path, settings_.output_path, ""});
-    TellLoneSteps(lone, steps.size());
+    TellLone(lone, "step", steps.size());
     for (const StepPair& step : steps) {
       if (!step.output.empty())
         VN_RETURN_IF_ERROR(
@@ -98,7 +98,7 @@ class Run {
     return Done{};
   }
 
-  void TellLoneSteps(const std::vector<std::string>& lone, std::size_t num_paired) {
+  void TellLone(const std::vector<std::string>& lone, std::string_view what, std::size_t num_paired) {
     if (lone.empty()) return;
     constexpr std::size_t kMostNamed = 3;
     std::string names;
@@ -106,8 +106,8 @@ class Run {
       names += (i == 0 ? "" : ", ") + lone[i];
     if (lone.size() > kMostNamed) names += ", …";
     outcome_.doubts.push_back(
-        fmt::format("{} on one side only, not compared: {}", Plural(lone.size(), "step"), names));
-    outcome_.incomplete = static_cast<double>(lone.size()) >
+        fmt::format("{} on one side only, not compared: {}", Plural(lone.size(), what), names));
+    outcome_.incomplete |= static_cast<double>(lone.size()) >
                           rules_.Threshold("unmatched_share") * static_cast<double>(lone.size() + num_paired);
   }
 
@@ -175,7 +175,8 @@ class Run {
   }
 
   Outcome<Done> CompareStep(const StepPair& step) {
-    VN_ASSIGN_OR_RETURN(StepPlan plan, PlanStep(step, settings_.generation, log_));
+    VN_ASSIGN_OR_RETURN(StepPlan plan, PlanStep(step, settings_.generation, settings_.as_msprobe, log_));
+    TellLone(plan.lone, "rank", plan.jobs.size());
     outcome_.num_skipped_ranks += plan.num_incomplete;
     if (plan.jobs.empty()) return Done{};
     if (plan.jobs.size() > 1 && !settings_.outputs.empty()) {
@@ -220,7 +221,8 @@ class Run {
           if (workers > 1 && settings_.hooks.on_progress)
             settings_.hooks.on_progress({product.number + 1, plan.jobs.size(), 0, 0});
           if (!product.result) {
-            if (product.result.error().ends == Failure::Ends::kRun) failure = product.result.error();
+            const bool ends_all = settings_.as_msprobe || plan.jobs.size() == 1;
+            if (ends_all && product.result.error().ends == Failure::Ends::kRun) failure = product.result.error();
             outcome_.num_skipped_ranks += !failure;
             return !failure;
           }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -107,19 +109,21 @@ bool MayHoldRecordings(const std::string& name) {
          std::find(std::begin(kMixedFolders), std::end(kMixedFolders), name) != std::end(kMixedFolders);
 }
 
-void AddRecordings(const fs::path& path, int depth, std::vector<fs::path>& found) {
+void AddRecordings(const fs::path& path, int depth, std::vector<fs::path>& found,
+                   std::vector<fs::path>* damaged) {
   constexpr int kDeepest = 4;  // graph/step0/rank0/dump.json; links may lead in circles
   if (!IsFolder(path)) {
     const std::optional<Head> head = path.extension() == ".json" ? ReadHead(path) : std::nullopt;
     if (head && (head->task || head->level)) found.push_back(path);
+    if (!head && damaged != nullptr && Exists(path)) damaged->push_back(path);
     return;
   }
   if (depth == kDeepest) return;
-  for (const char* file : {"dump.json", "debug.json"}) AddRecordings(path / file, depth + 1, found);
+  for (const char* file : {"dump.json", "debug.json"}) AddRecordings(path / file, depth + 1, found, damaged);
   std::vector<std::string> names = NamesIn(path);
   std::erase_if(names, [](const std::string& name) { return !MayHoldRecordings(name); });
   SortByNumber(names);
-  for (const std::string& name : names) AddRecordings(path / name, depth + 1, found);
+  for (const std::string& name : names) AddRecordings(path / name, depth + 1, found, damaged);
 }
 
 }  // namespace
@@ -132,14 +136,44 @@ int RankNumber(std::string_view name) {
   return number;
 }
 
-Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log) {
-  const Profile& profile = ProfileOf(generation);
-  const fs::path &npu = step.npu, &bench = step.bench;
-  VN_ASSIGN_OR_RETURN(std::vector<std::string> npu_ranks, RankNames(npu, profile, log));
-  VN_ASSIGN_OR_RETURN(std::vector<std::string> bench_ranks, RankNames(bench, profile, log));
+namespace {
+
+// Ranks of both sides in the order of their numbers; those that one side has alone are told.
+Outcome<std::vector<std::pair<std::string, std::string>>> PairRanks(const StepPair& step,
+                                                                    const Profile& profile, Log& log,
+                                                                    std::vector<std::string>& lone) {
+  std::vector<std::string> names[2];
+  const fs::path folders[2] = {step.npu, step.bench};
+  for (int side = 0; side < 2; ++side) {
+    VN_ASSIGN_OR_RETURN(names[side], RankNames(folders[side], profile, log));
+    if (names[side].empty()) {
+      VN_ASSIGN_OR_RETURN(names[side], ProcNames(folders[side], log));
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (names[0].size() == 1 && names[1].size() == 1) return {{{names[0][0], names[1][0]}}};
+  for (std::size_t a = 0, b = 0; a < names[0].size() || b < names[1].size();) {
+    constexpr int kNone = std::numeric_limits<int>::max();
+    const int ours = a < names[0].size() ? RankNumber(names[0][a]) : kNone,
+              theirs = b < names[1].size() ? RankNumber(names[1][b]) : kNone;
+    if (ours == theirs) pairs.emplace_back(names[0][a], names[1][b]);
+    if (ours < theirs) lone.push_back(step.label + names[0][a] + " (target only)");
+    if (theirs < ours) lone.push_back(step.label + names[1][b] + " (golden only)");
+    a += ours <= theirs;
+    b += theirs <= ours;
+  }
+  return pairs;
+}
+
+// As the reference does: in the order of their numbers, which must be equally many.
+Outcome<std::vector<std::pair<std::string, std::string>>> PairRanksByOrder(const StepPair& step,
+                                                                           const Profile& profile,
+                                                                           Log& log) {
+  VN_ASSIGN_OR_RETURN(std::vector<std::string> npu_ranks, RankNames(step.npu, profile, log));
+  VN_ASSIGN_OR_RETURN(std::vector<std::string> bench_ranks, RankNames(step.bench, profile, log));
   if (npu_ranks.empty() && !profile.strict_folders) {
-    VN_ASSIGN_OR_RETURN(npu_ranks, ProcNames(npu, log));
-    VN_ASSIGN_OR_RETURN(bench_ranks, ProcNames(bench, log));
+    VN_ASSIGN_OR_RETURN(npu_ranks, ProcNames(step.npu, log));
+    VN_ASSIGN_OR_RETURN(bench_ranks, ProcNames(step.bench, log));
   }
   if (npu_ranks.size() != bench_ranks.size()) {
     return RunFailure(
@@ -147,23 +181,40 @@ Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log
         "The number of ranks in the two runs are different. Unable to match the ranks. Please use another "
         "folder to compare or use compare() api and manually match the ranks.");
   }
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (std::size_t i = 0; i < npu_ranks.size(); ++i) pairs.emplace_back(npu_ranks[i], bench_ranks[i]);
+  return pairs;
+}
+
+}  // namespace
+
+Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, bool as_msprobe, Log& log) {
+  const Profile& profile = ProfileOf(generation);
   StepPlan plan;
-  if (npu_ranks.empty()) return plan;
-  const fs::path first = npu / npu_ranks[0];
-  const fs::path first_json = Exists(first / "dump.json") ? first / "dump.json" : first / "debug.json";
-  if (!Exists(first_json)) return plan;
-  const std::optional<Head> head = ReadHead(first_json);
-  if (!head) {
-    return RunFailure(log, fmt::format("load json file \"{}\" failed.", first_json.filename().string()));
+  VN_ASSIGN_OR_RETURN(const auto ranks, as_msprobe ? PairRanksByOrder(step, profile, log)
+                                                   : PairRanks(step, profile, log, plan.lone));
+  if (ranks.empty()) return plan;
+  std::optional<Head> head;
+  for (const auto& [npu, bench] : ranks) {
+    const fs::path first = step.npu / npu;
+    const fs::path json = Exists(first / "dump.json") ? first / "dump.json" : first / "debug.json";
+    if (!Exists(json) && as_msprobe) return plan;
+    head = ReadHead(json);
+    if (head) break;
+    if (as_msprobe || ranks.size() == 1) {
+      if (!Exists(json)) return plan;
+      return RunFailure(log, fmt::format("load json file \"{}\" failed.", json.filename().string()));
+    }
   }
+  if (!head) return RunFailure(log, fmt::format("no rank of {} can be read.", step.npu.string()));
   plan.real_data = head->task == "tensor";
-  for (std::size_t i = 0; i < npu_ranks.size(); ++i) {
-    const fs::path a = npu / npu_ranks[i], b = bench / bench_ranks[i];
+  for (const auto& [npu, bench] : ranks) {
+    const fs::path a = step.npu / npu, b = step.bench / bench;
     const std::size_t num_before = plan.jobs.size();
     const bool only_debug = !profile.compares_dump_and_debug && head->level == "debug";
-    if (!only_debug) AddJob(a, b, DumpKind::kDump, npu_ranks[i], step, plan, log);
+    if (!only_debug) AddJob(a, b, DumpKind::kDump, npu, step, plan, log);
     if (only_debug || profile.compares_dump_and_debug)
-      AddJob(a, b, DumpKind::kDebug, npu_ranks[i], step, plan, log);
+      AddJob(a, b, DumpKind::kDebug, npu, step, plan, log);
     if (plan.jobs.size() == num_before) ++plan.num_incomplete;
   }
   return plan;
@@ -211,9 +262,9 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
 
 bool HoldsRecordings(const fs::path& path) { return !RecordingsUnder(path).empty(); }
 
-std::vector<fs::path> RecordingsUnder(const fs::path& path) {
+std::vector<fs::path> RecordingsUnder(const fs::path& path, std::vector<fs::path>* damaged) {
   std::vector<fs::path> found;
-  AddRecordings(path, 0, found);
+  AddRecordings(path, 0, found, damaged);
   return found;
 }
 

@@ -28,13 +28,15 @@ struct StepPlan {
   bool real_data = false;               // by the first rank
   std::vector<std::string> rank_names;  // of the jobs, each once
   std::uint64_t num_incomplete = 0;     // ranks without a job: a file of theirs is missing
+  std::vector<std::string> lone;        // ranks of one side alone
 };
-Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, Log& log);
+Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, bool as_msprobe, Log& log);
 
 // Whether a path is, or holds, recordings of this family: told by what the files begin with.
 bool HoldsRecordings(const std::filesystem::path& path);
-// Their files, by step and rank.
-std::vector<std::filesystem::path> RecordingsUnder(const std::filesystem::path& path);
+// Their files, by step and rank. `damaged`: those that have the name of one, and cannot be read.
+std::vector<std::filesystem::path> RecordingsUnder(const std::filesystem::path& path,
+                                                   std::vector<std::filesystem::path>* damaged = nullptr);
 
 // The number in a rank's folder name; -1 without one.
 int RankNumber(std::string_view name);

@@ -14,11 +14,17 @@ namespace {
 class MsprobeNanHunt : public testing::Test {
  protected:
   std::vector<std::string> Hunted(const std::vector<std::string>& calls) {
-    std::ofstream file(folder_.path() / "dump.json");
+    Write(folder_.path(), calls);
+    return Hunted();
+  }
+  static void Write(const std::filesystem::path& folder, const std::vector<std::string>& calls) {
+    std::filesystem::create_directories(folder);
+    std::ofstream file(folder / "dump.json");
     file << R"({"task":"statistics","level":"mix","framework":"pytorch","data":{)";
     for (std::size_t i = 0; i < calls.size(); ++i) file << (i == 0 ? "" : ",\n") << calls[i];
     file << "}}";
-    file.close();
+  }
+  std::vector<std::string> Hunted() {
     const Result<Listing> found = HuntNan(folder_.path().string());
     EXPECT_TRUE(found) << found.error().Message();
     std::vector<std::string> said;
@@ -89,6 +95,24 @@ TEST_F(MsprobeNanHunt, MasksAndMemoryThatIsWrittenOverAreNone) {
   EXPECT_EQ(Hunted({Forward("Tensor.__add__.0", one_ + "," + mask_, mask_),
                     Forward("Tensor.copy_.0", nan_ + "," + one_, one_)}),
             Said{});
+}
+
+TEST_F(MsprobeNanHunt, ACollectiveHandsOnWhatAnotherRankMade) {
+  const auto rank = [&](int number) { return folder_.path() / fmt::format("rank{}", number); };
+  Write(rank(0), {Forward("Distributed.all_reduce.0", one_, nan_)});
+  Write(rank(1), {Forward("Torch.log.0", one_, nan_), Forward("Distributed.all_reduce.0", nan_, nan_)});
+  EXPECT_EQ(Hunted(), (Said{"Torch.log.0.forward makes NaN from finite inputs"}));
+  Write(rank(1), {Forward("Distributed.all_reduce.0", one_, nan_)});
+  EXPECT_EQ(Hunted().size(), 2u) << "their own sum";
+}
+
+TEST_F(MsprobeNanHunt, ARankThatCannotBeReadIsTold) {
+  Write(folder_.path() / "rank0", {Forward("Torch.exp.0", one_, one_)});
+  Write(folder_.path() / "rank1", {});
+  std::ofstream(folder_.path() / "rank1" / "dump.json", std::ios::trunc).flush();
+  const Said said = Hunted();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(said[0].starts_with("dump.json could not be read: ")) << said[0];
 }
 
 }  // namespace

@@ -372,6 +372,72 @@ TEST_F(MsprobeVerdict, TensorsOfOtherShapesAreNotComparedAndNotGreen) {
   EXPECT_EQ(outcome.status, 2);
 }
 
+TEST_F(MsprobeVerdict, NanOnBothSidesHidesWhatElseDiffersInStatistics) {
+  const std::string nan =
+      R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[100],"Max":NaN,"Min":NaN,"Mean":NaN,"Norm":NaN})";
+  auto calls = Chain(10);
+  calls[9] = Call("Functional.linear.9.forward", Tensor("2.0"), nan);
+  Write("g/rank0", calls);
+  Write("t/rank0", calls);
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "never green";
+  ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].doubts[0],
+            "1 of 10 outputs holds NaN on both sides, which hides what else differs: statistics do not tell");
+  for (std::size_t i = 2; i < 10; ++i)
+    calls[i] = Call("Functional.linear." + std::to_string(i) + ".forward", nan, nan);
+  Write("g/rank0", calls);
+  Write("t/rank0", calls);
+  outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+}
+
+TEST_F(MsprobeVerdict, NanThatOneSideMakesIsNamedThoughShapesDiffer) {
+  const auto tensor = [](int size, const char* max) {
+    return fmt::format(
+        R"({{"type":"torch.Tensor","dtype":"torch.float32","shape":[{}],"Max":{},"Min":{},"Mean":{},"Norm":{}}})",
+        size, max, max, max, max);
+  };
+  auto calls = Chain(10);
+  calls.push_back(Call("Tensor.var.0.forward", tensor(1, "3.0"), tensor(1, "2.0")));
+  Write("g/rank0", calls);
+  calls.back() = Call("Tensor.var.0.forward", tensor(2, "3.0"), tensor(2, "NaN"));
+  Write("t/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Tensor.var.0.forward");
+  EXPECT_EQ(outcome.ranks[0].culprit->why, "it makes NaN from finite inputs, and the golden does not");
+}
+
+TEST_F(MsprobeVerdict, RanksArePairedByTheirNumbers) {
+  for (const int rank : {0, 1, 2}) Write(fmt::format("t/rank{}", rank), Chain(5));
+  for (const int rank : {0, 1, 3}) Write(fmt::format("g/rank{}", rank), Chain(5));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.ranks.size(), 2u);
+  ASSERT_EQ(outcome.doubts.size(), 1u);
+  EXPECT_EQ(outcome.doubts[0],
+            "2 ranks on one side only, not compared: rank2 (target only), rank3 (golden only)");
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+}
+
+TEST_F(MsprobeVerdict, ADamagedRankCostsOnlyItself) {
+  for (const int rank : {0, 1, 2}) {
+    Write(fmt::format("g/rank{}", rank), Chain(10));
+    auto calls = Chain(10);
+    if (rank == 2) calls[6] = Linear(6, 2, 3);
+    Write(fmt::format("t/rank{}", rank), calls);
+  }
+  for (const int damaged : {0, 1}) {
+    Write("t/rank0", Chain(10));
+    std::ofstream(folder_.path() / fmt::format("t/rank{}/dump.json", damaged), std::ios::trunc).flush();
+    const CompareOutcome outcome = Compare();
+    EXPECT_EQ(outcome.num_skipped_ranks, 1u);
+    EXPECT_EQ(outcome.verdict, RunVerdict::kDiverged);
+    EXPECT_NE(outcome.text.find("could not be read"), std::string::npos) << outcome.text;
+    Write("t/rank1", Chain(10));
+  }
+}
+
 TEST_F(MsprobeVerdict, StepsOfOneSideAloneAreToldAndNotGreen) {
   for (const int step : {0, 1, 2, 3, 4, 5}) {
     Write(fmt::format("g/step{}/rank0", step), Chain(5));
