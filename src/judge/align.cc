@@ -255,6 +255,7 @@ class Aligner {
     };
     drop_modules(target_, left);
     drop_modules(golden_, right);
+    if (left.size() == right.size()) return PairReplaced(left, right);
     if (left.empty() || right.empty() || (left.size() > 1) == (right.size() > 1)) return;
     if (left.size() > kMostFused || right.size() > kMostFused) return;
     if (target_[left[0]].pass != Pass::kForward) return;
@@ -263,6 +264,15 @@ class Aligner {
     for (const std::uint32_t call : left) result_.is_target_fused[call] = true;
     for (const std::uint32_t call : right) result_.is_golden_fused[call] = true;
     result_.fused.push_back({std::move(left), std::move(right)});
+  }
+
+  // As many calls of other kinds, each of which may do the same as the one in its place.
+  void PairReplaced(const std::vector<std::uint32_t>& left, const std::vector<std::uint32_t>& right) {
+    if (!in_.may_replace || left.size() > kMostFused) return;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (target_[left[i]].place != golden_[right[i]].place || !in_.may_replace(left[i], right[i])) return;
+    }
+    for (std::size_t i = 0; i < left.size(); ++i) Pair(left[i], right[i], PairedBy::kOrder);
   }
 
   static void MarkBackwardOfFused(const Calls& calls, std::vector<bool>& is_fused) {

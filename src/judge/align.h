@@ -53,6 +53,8 @@ struct AlignInputs {
   std::function<std::uint64_t(std::uint32_t call)> target_signature, golden_signature;
   // Pairs that are settled already, by target call (kNoCall: not); empty: none.
   std::vector<std::uint32_t> given;
+  // Whether a call may stand for one of another kind: torch.softmax for F.softmax. Not set: none may.
+  std::function<bool(std::uint32_t target, std::uint32_t golden)> may_replace{};
 };
 Alignment AlignCalls(const AlignInputs& inputs);
 

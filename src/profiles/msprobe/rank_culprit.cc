@@ -1,6 +1,7 @@
 // The culprit of a rank: the rows, files and neighbours that show it, and why it is one, in words.
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <cmath>
 #include <limits>
 
@@ -195,6 +196,10 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
         return "same inputs, but its output has a different shape, or NaN or infinity on one side only";
       if (blame.result <= std::numeric_limits<float>::min())
         return "same inputs and statistics, different checksum: its values changed places";
+      if (IsReplaced(blame.call) && blame.given == 0) {
+        return fmt::format("same inputs, different output: error {:.3g}; the golden calls {} here", blame.result,
+                           golden_.calls()[blame.golden_call].kind);
+      }
       return blame.given == 0
                  ? fmt::format("same inputs, different output: error {:.3g}", blame.result)
                  : fmt::format("its error {:.3g} is {:.3g} times that of its inputs; {} may show {:.3g} here",
@@ -219,38 +224,69 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   return {};
 }
 
-// The calls around a culprit, by which a second recording can tell more. Where modules alone were recorded,
-// the one around it as well: what goes wrong between two modules is in there.
+// Of the calls behind one, the first that are given what it gives.
+std::vector<std::uint32_t> RankVerdict::TakersOf(std::uint32_t call) const {
+  constexpr std::size_t kMostTakers = 2;
+  std::vector<std::uint32_t> takers;
+  for (std::uint32_t i = call + 1; i < target_.calls().size() && takers.size() < kMostTakers; ++i) {
+    if (target_.calls()[i].is_module != target_.calls()[call].is_module || target_.calls()[i].is_around) continue;
+    const bool takes = std::any_of(FirstOf(i), FirstOf(i + 1), [&](const Facts& given) {
+      return given.role != Role::kOutput && given.own_norm != 0 &&
+             std::any_of(FirstOf(call), FirstOf(call + 1), [&](const Facts& gives) {
+               return gives.role == Role::kOutput && gives.own_norm == given.own_norm;
+             });
+    });
+    if (takes) takers.push_back(i);
+  }
+  return takers;
+}
+
+// The calls around a culprit, by which a second recording can tell more: those just before and behind it, and
+// those in which it shows. Where modules alone were recorded, the one around it as well: what goes wrong
+// between two modules is in there.
 void RankVerdict::AddAround(const Blame& blame, Culprit& found) const {
   const Calls& calls = target_.calls();
   const bool is_module = blame.reason == Reason::kMissing ? golden_.calls()[blame.golden_call].is_module
                                                           : calls[blame.call].is_module;
-  const auto counts = [&](std::uint32_t i) {
-    return calls[i].pass == calls[blame.call].pass && calls[i].is_module == is_module && !calls[i].is_around;
+  const auto counts = [&](const Call& call) {
+    return call.pass == calls[blame.call].pass && call.is_module == is_module && !call.is_around;
   };
-  const auto add = [&](std::uint32_t i) {
-    found.around.emplace_back(calls[i].name);
-    if (const std::uint32_t golden = alignment_.golden_of[i]; golden != kNoCall)
-      found.golden_around.emplace_back(golden_.calls()[golden].name);
-  };
+  std::set<std::uint32_t> around = {blame.call};
   std::uint32_t begin = blame.call;
-  for (std::size_t seen = 0; begin > 0 && seen < kBefore; --begin) seen += counts(begin - 1);
+  for (std::size_t seen = 0; begin > 0 && seen < kBefore;) seen += counts(calls[--begin]);
   std::size_t seen = 0;
   for (std::uint32_t i = begin; i < calls.size() && (i <= blame.call || seen < kAfter); ++i) {
-    if (i != blame.call && !counts(i)) continue;
+    if (!counts(calls[i])) continue;
     seen += i > blame.call;
-    add(i);
+    around.insert(i);
   }
-  if (!is_module) return;
-  const std::string_view path = PathOf(calls[blame.call]);
-  for (std::uint32_t i = blame.call + 1; i < calls.size(); ++i) {
-    const std::string_view around = PathOf(calls[i]);
-    const bool is_around = calls[i].is_around && calls[i].pass == calls[blame.call].pass && path != around &&
-                           (around.empty() || path.starts_with(std::string(around) + '.'));
-    if (!is_around) continue;
-    add(i);
-    break;
+  if (blame.shown != kNoCall) around.insert(blame.shown);
+  for (const std::uint32_t taker : TakersOf(blame.call)) around.insert(taker);
+  if (is_module) {
+    const std::string_view path = PathOf(calls[blame.call]);
+    for (std::uint32_t i = blame.call + 1; i < calls.size(); ++i) {
+      const std::string_view outer = PathOf(calls[i]);
+      const bool is_around = calls[i].is_around && calls[i].pass == calls[blame.call].pass && path != outer &&
+                             (outer.empty() || path.starts_with(std::string(outer) + '.'));
+      if (!is_around) continue;
+      around.insert(i);
+      break;
+    }
   }
+  // What the golden calls alone between them is a part of the answer.
+  constexpr std::size_t kMostAlone = 100;
+  std::set<std::uint32_t> golden;
+  for (const std::uint32_t call : around) {
+    found.around.emplace_back(calls[call].name);
+    if (alignment_.golden_of[call] != kNoCall) golden.insert(alignment_.golden_of[call]);
+  }
+  if (blame.reason == Reason::kMissing) golden.insert(blame.golden_call);
+  std::size_t num_alone = 0;
+  for (std::uint32_t i = golden.empty() ? 0 : *golden.begin(), end = golden.empty() ? 0 : *golden.rbegin();
+       i < end && num_alone < kMostAlone; ++i) {
+    if (alignment_.target_of[i] == kNoCall && counts(golden_.calls()[i])) num_alone += golden.insert(i).second;
+  }
+  for (const std::uint32_t call : golden) found.golden_around.emplace_back(golden_.calls()[call].name);
 }
 
 Culprit RankVerdict::CulpritOf(const Blame& blame) const {
@@ -276,7 +312,6 @@ Culprit RankVerdict::CulpritOf(const Blame& blame) const {
   found.worst = WorstOfFiles(found, builder_.job().num_threads);
   found.why = WhyOf(blame, found);
   AddAround(blame, found);
-  if (missing) found.golden_around.emplace_back(call.name);
   return found;
 }
 

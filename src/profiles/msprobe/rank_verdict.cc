@@ -159,7 +159,11 @@ void RankVerdict::Align(const RowMatchOptions& match) {
                      golden_.calls(),
                      [this](std::uint32_t call) { return target_.SignatureOf(call); },
                      [this](std::uint32_t call) { return golden_.SignatureOf(call); },
-                     {}};
+                     {},
+                     [this](std::uint32_t ours, std::uint32_t theirs) {
+                       const std::string tensors = TensorsOf(npu_, ours);
+                       return !tensors.empty() && tensors == TensorsOf(bench_, theirs);
+                     }};
   if (match.rule != PairRule::kExact) {  // what the user asked for comes first
     inputs.given.assign(target_.calls().size(), kNoCall);
     for (const RowPair& pair : builder_.pairs()) {
@@ -169,6 +173,26 @@ void RankVerdict::Align(const RowMatchOptions& match) {
     }
   }
   alignment_ = AlignCalls(inputs);
+}
+
+// What a call is given and gives, without its values; empty: no tensors.
+std::string RankVerdict::TensorsOf(const Dump& dump, std::uint32_t call) {
+  std::string text;
+  TextArena arena;
+  const Record& record = dump.records()[call];
+  for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
+    if (dump.rows()[row].bad) return {};
+    const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
+    if (value.kind != Value::Kind::kTensor) continue;
+    text += fmt::format("{} {} {}\n", static_cast<int>(dump.rows()[row].state), value.dtype, value.shape);
+  }
+  return text;
+}
+
+bool RankVerdict::IsReplaced(std::uint32_t call) const {
+  const std::uint32_t partner = alignment_.golden_of[call];
+  return partner != kNoCall && !target_.calls()[call].is_module &&
+         target_.calls()[call].kind != golden_.calls()[partner].kind;
 }
 
 void RankVerdict::PairRows() {
@@ -200,18 +224,21 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
   const std::uint32_t partner = alignment_.golden_of[call];
   if (partner == kNoCall) return;
   const bool fused = alignment_.how[call] == PairedBy::kFused;
-  if (!fused && PairRowsInOrder(call, partner)) return;
+  const bool replaced = IsReplaced(call);
+  if (!fused && !replaced && PairRowsInOrder(call, partner)) return;
   std::vector<std::pair<std::string, std::uint32_t>> golden_rows;
   const Record &target = npu_.records()[call], &golden = bench_.records()[partner];
   for (std::uint32_t row = golden.first_row; row < golden.first_row + golden.num_rows; ++row) {
     if (!bench_.rows()[row].bad) golden_rows.emplace_back(golden_.SuffixOf(row), row);
   }
   // A list is not what the last of several calls gives.
+  TextArena arena;
   const bool gives_other = fused && NumResults(npu_, target) != NumResults(bench_, golden);
   for (std::uint32_t row = target.first_row; row < target.first_row + target.num_rows; ++row) {
     wanted_[row] = kNoRow;
     if (npu_.rows()[row].bad || gives_other) continue;
     if (fused && static_cast<PortState>(npu_.rows()[row].state) != PortState::kOutput) continue;
+    if (replaced && IsPlain(npu_.Read(npu_.rows()[row], arena), arena)) continue;
     const std::string suffix = target_.SuffixOf(row);
     const auto found = std::find_if(golden_rows.begin(), golden_rows.end(),
                                     [&](const auto& entry) { return entry.first == suffix; });
@@ -219,8 +246,7 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
     wanted_[row] = found->second;
     golden_rows.erase(found);
   }
-  if (fused) return;
-  TextArena arena;
+  if (fused || replaced) return;
   PairSameArguments(target, golden_rows, arena);
   for (const auto& [suffix, row] : golden_rows) {
     if (static_cast<PortState>(bench_.rows()[row].state) == PortState::kOutput) continue;
@@ -501,6 +527,7 @@ std::vector<RowPair> RankVerdict::Rest() {
 void RankVerdict::MarkOneSided() {
   for (std::uint32_t call = 0; call < alignment_.golden_of.size(); ++call) {
     if (alignment_.golden_of[call] == kNoCall || alignment_.how[call] == PairedBy::kFused) continue;
+    if (IsReplaced(call)) continue;  // the two take different arguments
     const Record& record = npu_.records()[call];
     for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
       Facts& facts = facts_[row];

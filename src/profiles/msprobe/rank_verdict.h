@@ -51,6 +51,8 @@ class RankVerdict {
   void Part(std::uint32_t call);  // from its partner
   void Repair(std::uint32_t call, std::uint32_t golden);
   void ForgetPartner(std::size_t row);
+  static std::string TensorsOf(const Dump& dump, std::uint32_t call);
+  bool IsReplaced(std::uint32_t call) const;  // its partner is of another kind
   void PairRowsOf(std::uint32_t call);
   void PairSameArguments(const Record& target,
                          std::vector<std::pair<std::string, std::uint32_t>>& golden_rows, TextArena& arena);
@@ -95,6 +97,7 @@ class RankVerdict {
   void AddRows(const Blame& blame, Culprit& culprit) const;
   // The files of the tensor of a call that differs most, of its inputs or of its results.
   void AddFiles(std::uint32_t call, bool of_inputs, Culprit& culprit) const;
+  std::vector<std::uint32_t> TakersOf(std::uint32_t call) const;
   void AddAround(const Blame& blame, Culprit& culprit) const;
   struct Unread {
     std::uint64_t of_one_side = 0, of_both = 0;

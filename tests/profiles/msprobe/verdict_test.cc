@@ -111,6 +111,25 @@ TEST_F(MsprobeVerdict, AmongModulesAnAdditionalOneStandsBeforeTheNextToo) {
   EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Module.l5.Linear.forward.0");
 }
 
+TEST_F(MsprobeVerdict, ACallOfAnotherKindMayStandInPlaceOfOne) {
+  auto calls = Chain(10);
+  calls.insert(calls.begin() + 6, Call("Torch.softmax.0.forward", Tensor("2.0"), Tensor("2.0"),
+                                       R"(,{"type":"int","value":-1})"));
+  Write("g/rank0", calls);
+  calls[6] = Call("Functional.softmax.0.forward", Tensor("2.0"), Tensor("2.0"), R"(,{"type":"int","value":1})");
+  Write("t/rank0", calls);
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kIdentical) << outcome.text;
+  EXPECT_EQ(outcome.ranks[0].num_alone, 0u);
+  calls[6] = Call("Functional.softmin.0.forward", Tensor("2.0"), Tensor("2.5"));
+  Write("t/rank0", calls);
+  outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Functional.softmin.0.forward");
+  EXPECT_EQ(outcome.ranks[0].culprit->why,
+            "same inputs, different output: error 0.25; the golden calls Torch.softmax here");
+}
+
 // One call in place of three, which read `weight` beside what the call before made.
 class MsprobeFused : public MsprobeVerdict {
  protected:
@@ -625,6 +644,23 @@ TEST_F(MsprobeVerdict, TheNextConfigNamesEachSidesOwnCallsAndPlaces) {
   "step": [4])"),
             std::string::npos)
       << config("golden");
+}
+
+TEST_F(MsprobeVerdict, TheNextConfigHasWhatTheGoldenCallsAloneAroundTheCulprit) {
+  auto calls = Chain(12);
+  calls.insert(calls.begin() + 4, Call("Tensor.clone.0.forward", Tensor("2.0"), Tensor("2.0")));
+  Write("g/step0/rank0", calls);
+  calls = Chain(12);
+  calls[6] = Linear(6, 2, 3);
+  Write("t/step0/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  const auto has = [](const std::vector<std::string>& names, const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  EXPECT_TRUE(has(outcome.ranks[0].culprit->golden_around, "Tensor.clone.0.forward"));
+  EXPECT_TRUE(has(outcome.ranks[0].culprit->around, "Functional.linear.6.forward"));
+  EXPECT_FALSE(has(outcome.ranks[0].culprit->around, "Tensor.clone.0.forward"));
 }
 
 TEST_F(MsprobeVerdict, ARankIsTheVictimOfTheOneThatACollectiveBroughtItFrom) {
