@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -286,31 +287,48 @@ class Aligner {
     }
   }
 
-  // Module calls that were paired although their places differ.
+  // Module calls that were paired although their places differ: what would make them agree, the most frequent
+  // first. Between points, so that no other name is touched.
   void FindRenames() {
     std::map<std::pair<std::string, std::string>, std::size_t> found;
+    const auto count = [&](std::span<const std::string_view> a, std::span<const std::string_view> b) {
+      if (a.empty() || b.empty()) return;
+      const auto joined = [](std::span<const std::string_view> parts) {
+        std::string text = ".";
+        for (const std::string_view part : parts) (text += part) += '.';
+        return text;
+      };
+      ++found[{joined(a), joined(b)}];
+    };
     for (std::uint32_t t = 0; t < target_.size(); ++t) {
       const std::uint32_t g = result_.golden_of[t];
       if (g == kNoCall || !target_[t].is_module || target_[t].place == golden_[g].place) continue;
-      // What differs of the two paths, between what they begin and end with.
       const std::vector<std::string_view> a = Split(PathOf(target_[t]), '.'),
                                           b = Split(PathOf(golden_[g]), '.');
+      if (a.size() == b.size()) {
+        for (std::size_t i = 0; i < a.size(); ++i) {
+          if (a[i] != b[i]) count(std::span(a).subspan(i, 1), std::span(b).subspan(i, 1));
+        }
+        continue;
+      }
+      // What differs of the two paths, between what they begin and end with.
       std::size_t front = 0, back = 0;
       while (front < a.size() && front < b.size() && a[front] == b[front]) ++front;
       while (back + front < a.size() && back + front < b.size() &&
              a[a.size() - 1 - back] == b[b.size() - 1 - back]) {
         ++back;
       }
-      const auto middle = [&](const std::vector<std::string_view>& parts) {
-        std::string text;
-        for (std::size_t i = front; i + back < parts.size(); ++i)
-          (text += text.empty() ? "" : ".") += parts[i];
-        return text;
-      };
-      ++found[{middle(a), middle(b)}];
+      count(std::span(a).subspan(front, a.size() - back - front),
+            std::span(b).subspan(front, b.size() - back - front));
     }
-    for (const auto& [names, count] : found) {
-      if (!names.first.empty() && !names.second.empty()) result_.renames.push_back(names);
+    std::vector<std::pair<std::size_t, std::pair<std::string, std::string>>> sorted;
+    for (const auto& [names, times] : found) sorted.emplace_back(times, names);
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+    for (const auto& [times, names] : sorted) {
+      // Of two for one name the first is right more often.
+      const bool is_taken = std::any_of(result_.renames.begin(), result_.renames.end(),
+                                        [&](const auto& other) { return other.first == names.first; });
+      if (!is_taken) result_.renames.push_back(names);
     }
   }
 

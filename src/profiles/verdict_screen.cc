@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kWidth = 100, kMostLines = 24;
 constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3,
-                      kShownGroups = 4;
+                      kShownGroups = 4, kShownRenames = 4;
 constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::size_t kErrorWidth = 11;                  // of the column, with the space behind it
 constexpr std::size_t kLeastName = 24, kMostValue = 24;  // columns that a name keeps, and a value may take
@@ -297,11 +297,14 @@ void AddOutside(const RankOutcome& rank, Lines& lines) {
     const std::size_t taken = what.size() + Columns(text);
     lines.Add(what + Fit(found.name, taken + kLeastName < kWidth ? kWidth - taken : kLeastName) + text);
   }
-  if (!rank.renames.empty() && rank.num_alone > 0) {
-    std::string command = "        the same places under other names?";
-    for (std::size_t i = 0; i < std::min<std::size_t>(rank.renames.size(), 2); ++i)
-      command += fmt::format(" --rename {}={}", rank.renames[i].first, rank.renames[i].second);
-    lines.Add(command);
+  if (!rank.renames.empty() && (rank.num_alone > 0 || 2 * rank.num_matched < rank.num_target)) {
+    lines.Add("        the same places under other names? Once more with");
+    std::string command = "       ";
+    for (std::size_t i = 0; i < std::min(rank.renames.size(), kShownRenames); ++i) {
+      const std::string text = rank.renames[i].first + '=' + rank.renames[i].second;
+      command += " --rename " + ShellWord(text);
+    }
+    lines.AddDone(Printable(command));  // to be pasted: never cut
   }
 }
 

@@ -102,7 +102,16 @@ TEST(AlignCalls, PairsARenamedModuleByItsOrderAndSaysHowItWouldBeCalled) {
   EXPECT_EQ(found.golden_of, (Partners{0, 1, 2, 3}));
   EXPECT_EQ(found.how[2], PairedBy::kOrder);
   ASSERT_EQ(found.renames.size(), 1u);
-  EXPECT_EQ(found.renames[0], (std::pair<std::string, std::string>("ffn", "mlp")));
+  EXPECT_EQ(found.renames[0], (std::pair<std::string, std::string>(".ffn.", ".mlp.")));
+}
+
+TEST(AlignCalls, ProposesEachNameThatDiffersOnceAndTheMostFrequentFirst) {
+  const Side golden{"linear", "M:blocks.0.attn#0", "norm", "M:blocks.1.attn#0", "gelu", "M:blocks.1.mlp#0"};
+  const Side target{"linear", "M:h.0.attention#0", "norm", "M:h.1.attention#0", "gelu", "M:h.1.mlp#0"};
+  const Alignment found = Align(target, golden);
+  const std::vector<std::pair<std::string, std::string>> renames = {{".h.", ".blocks."},
+                                                                    {".attention.", ".attn."}};
+  EXPECT_EQ(found.renames, renames);
 }
 
 TEST(AlignCalls, PairsBackwardCallsThroughTheirForwardCalls) {

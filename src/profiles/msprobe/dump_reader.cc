@@ -422,6 +422,7 @@ class DumpReader {
         Refuse(fmt::format("data info of {} contains special characters, please check!", api));
       }
     }
+    if (member.kind == JsonKind::kObject) return;  // an argument of that name, as of torch.arange
     if (member.key == "shape" && member.kind != JsonKind::kArray) {
       Refuse(fmt::format("shape of input or output of {} is not list or tuple, please check!", api));
     }

@@ -111,6 +111,17 @@ TEST_F(MsprobeVerdict, AmongModulesAnAdditionalOneStandsBeforeTheNextToo) {
   EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Module.l5.Linear.forward.0");
 }
 
+TEST_F(MsprobeVerdict, AnArgumentMayBeCalledRequiresGrad) {
+  std::vector<std::string> calls = Chain(5);
+  calls.push_back(
+      R"("Torch.arange.0.forward":{"input_args":[{"type":"float","value":6.0}],)"
+      R"("input_kwargs":{"requires_grad":{"type":"bool","value":true}},"output":[)" +
+      Tensor("5.0") + "]}");
+  Write("g/rank0", calls);
+  Write("t/rank0", calls);
+  EXPECT_EQ(Compare().verdict, RunVerdict::kIdentical);
+}
+
 TEST_F(MsprobeVerdict, ACallOfAnotherKindMayStandInPlaceOfOne) {
   auto calls = Chain(10);
   calls.insert(calls.begin() + 6, Call("Torch.softmax.0.forward", Tensor("2.0"), Tensor("2.0"),
