@@ -133,8 +133,8 @@ std::vector<std::pair<std::string, double>> ErrorsAlong(const Recordings& record
   Parts merged;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t bucket = i * most / parts.size();
-    if (bucket == merged.size()) merged.emplace_back(parts[i].first, 0);
-    merged[bucket].second = std::fmax(merged[bucket].second, parts[i].second);
+    if (bucket == merged.size()) merged.push_back(parts[i]);
+    if (parts[i].second > merged[bucket].second) merged[bucket] = parts[i];  // named after its worst
   }
   return merged;
 }

@@ -499,6 +499,14 @@ class Search {
     return errors;
   }
 
+  double GivenTo(std::uint32_t call) const {
+    double given = 0;
+    for (const Judged& value : evidence_.Of(call)) {
+      if (!value.IsResult() && !value.excused) given = std::fmax(given, value.error);
+    }
+    return given;
+  }
+
   // Names this call, or what came in with it, where its errors say so.
   void Accuse(std::uint32_t index, const Look& look, const Errors& errors, double tolerance, double strain) {
     const double given = errors.given, result = errors.result;
@@ -515,9 +523,12 @@ class Search {
     if (look.differs && errors.num_results == 0 && !call.is_module && call.is_in_place)
       return Blame(index, Reason::kArgument, given, HUGE_VAL, tolerance);
     if (call.pass == Pass::kGradient) {
-      if (result > std::fmax(rules_.growth * made_, tolerance))
-        Blame(index, Reason::kGradient, made_, result, tolerance);
-      return;
+      if (result <= std::fmax(rules_.growth * made_, tolerance)) return;
+      // What comes into its module may be as wrong, and be recorded behind it.
+      const std::uint32_t module = evidence_.BackwardOf(index);
+      const double flows = module == kNoCall ? 0 : GivenTo(module);
+      if (flows * rules_.growth > result) return BlameEntry(module, flows, tolerance);
+      return Blame(index, Reason::kGradient, made_, result, tolerance);
     }
     if (given > std::fmax(rules_.growth * made_, EntryToleranceOf(call, tolerance)) && !call.is_frame) {
       // It must show in what the call gives, if that is seen: not as of x + y for y + x.

@@ -131,12 +131,17 @@ Evidence::Source Evidence::InputsOf(std::uint32_t call) const {
   return source;
 }
 
+std::uint32_t Evidence::BackwardOf(std::uint32_t gradient) const {
+  const auto module = backward_of_.find(in_.target[gradient].place);
+  return module == backward_of_.end() ? kNoCall : module->second;
+}
+
 // What a call sums up; a parameter's gradient sums up what its module was given in the
 // backward pass.
 Evidence::Source Evidence::SourceOf(std::uint32_t call) const {
   if (in_.target[call].pass != Pass::kGradient) return InputsOf(call);
-  const auto module = backward_of_.find(in_.target[call].place);
-  return module == backward_of_.end() ? Source() : InputsOf(module->second);
+  const std::uint32_t module = BackwardOf(call);
+  return module == kNoCall ? Source() : InputsOf(module);
 }
 
 // Given the same, of the same shapes, a call must give the same shape.

@@ -37,6 +37,8 @@ class Evidence {
   std::vector<Judged> Of(std::uint32_t call) const;
   // The largest error of what a backward call has kept from its forward call; 0 for other calls.
   double ErrorOfSaved(std::uint32_t call) const;
+  // The backward call of the module that got a parameter's gradient; kNoCall: not recorded.
+  std::uint32_t BackwardOf(std::uint32_t gradient) const;
   // What differs of a call's inputs is excused from now on, wherever it comes in again.
   void Forgive(std::uint32_t call);
 

@@ -367,14 +367,28 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
   }
   for (std::size_t i = 0; i < std::min(groups.size(), kShownGroups); ++i) {
     const auto& [says, members] = groups[i];
+    // One rank in several steps is told by its steps.
+    const std::string_view last = members.back()->rank, of_rank = last.substr(last.rfind('/') + 1);
+    const bool are_steps = of_rank.size() < last.size() &&
+                           std::all_of(ranks.begin(), ranks.end(), [&](const RankOutcome* rank) {
+                             return rank->rank.ends_with("/" + std::string(of_rank));
+                           });
+    const std::string count = Plural(members.size(), are_steps ? "step" : "rank");
+    const std::size_t room =
+        std::max(kLeastName, kWidth - std::min(kWidth, count.size() + says.size() + 5));
     std::string names;
-    for (std::size_t k = 0; k < std::min<std::size_t>(members.size(), 4); ++k)
-      names += fmt::format("{}{}", k == 0 ? "" : ", ", members[k]->rank);
-    if (members.size() > 4) names += ", …";
-    const std::string count = Plural(members.size(), "rank");
-    lines.Add(fmt::format(
-        "{} ({}): {}", count,
-        Fit(names, std::max(kLeastName, kWidth - std::min(kWidth, count.size() + says.size() + 5))), says));
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      std::string_view name = members[k]->rank;
+      if (are_steps) name.remove_suffix(of_rank.size() + 1);
+      const std::string more = (k == 0 ? "" : ", ") + Fit(name, room);
+      const bool is_last = k + 1 == members.size();
+      if (k > 0 && Columns(names) + Columns(more) + (is_last ? 0 : 3) > room) {
+        names += ", …";
+        break;
+      }
+      names += more;
+    }
+    lines.Add(fmt::format("{} ({}): {}", count, names, says));
   }
   if (groups.size() > kShownGroups)
     lines.Add(fmt::format("… and {} more; summary.json has all of them",

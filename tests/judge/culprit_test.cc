@@ -128,6 +128,18 @@ TEST_F(Pairing, WhatAnAdditionalCallDoesNotChangeIsStillTheSame) {
   EXPECT_TRUE(Find().culprit) << "no kernel rounds so coarsely where all before are the same";
 }
 
+TEST_F(Pairing, AGradientIsNotBlamedForWhatCameIntoItsModule) {
+  Same("linear", 6);
+  Add("weight", kNone, 0.5, Pass::kGradient).place = "head#0";
+  Call& backward = Add("Module.Linear", 0.5, 0.5, Pass::kBackward);
+  backward.is_module = true;
+  backward.place = "head#0";
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 7u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
 TEST_F(Pairing, GradientsOfAnotherBatchAreNotBlamed) {
   Add("linear", kNone, 0);
   Output().flags |= Facts::kOtherShape;

@@ -760,6 +760,17 @@ TEST_F(MsprobeRanks, MeetByTheMessagesOfABatchAndNotByTheBatch) {
   EXPECT_EQ(VictimOf(outcome, 2), "") << "nobody wrote to it";
 }
 
+TEST_F(MsprobeVerdict, OneRankInSeveralStepsIsToldByItsSteps) {
+  for (const int step : {0, 1, 2}) {
+    Write(fmt::format("g/step{}/rank0", step), Chain(10));
+    auto calls = Chain(10);
+    if (step == 2) calls[6] = Linear(6, 2, 3);
+    Write(fmt::format("t/step{}/rank0", step), calls);
+  }
+  const CompareOutcome outcome = Compare();
+  EXPECT_NE(outcome.text.find("2 steps (step0, step1): identical"), std::string::npos) << outcome.text;
+}
+
 TEST_F(MsprobeVerdict, ManyRanksFitOneScreen) {
   for (int rank = 0; rank < 64; ++rank) {
     const std::string name = "rank" + std::to_string(rank);
