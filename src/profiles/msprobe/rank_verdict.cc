@@ -175,18 +175,20 @@ void RankVerdict::Align(const RowMatchOptions& match) {
   alignment_ = AlignCalls(inputs);
 }
 
-// What a call is given and gives, without its values; empty: no tensors.
+// The tensors that a call is given and gives, without their values; empty: not of both.
 std::string RankVerdict::TensorsOf(const Dump& dump, std::uint32_t call) {
   std::string text;
+  bool takes = false, gives = false;
   TextArena arena;
   const Record& record = dump.records()[call];
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
     if (dump.rows()[row].bad) return {};
     const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
     if (value.kind != Value::Kind::kTensor) continue;
+    (static_cast<PortState>(dump.rows()[row].state) == PortState::kOutput ? gives : takes) = true;
     text += fmt::format("{} {} {}\n", static_cast<int>(dump.rows()[row].state), value.dtype, value.shape);
   }
-  return text;
+  return takes && gives ? text : "";
 }
 
 bool RankVerdict::IsReplaced(std::uint32_t call) const {
