@@ -50,6 +50,7 @@ class Aligner {
     const bool same = target_[t].name == golden_[g].name && target_[t].place == golden_[g].place;
     result_.golden_of[t] = g;
     result_.target_of[g] = t;
+    ++num_pairs_;
     result_.how[t] = same && how != PairedBy::kFused ? PairedBy::kName : how;
   }
 
@@ -269,7 +270,7 @@ class Aligner {
 
   // As many calls of other kinds, each of which may do the same as the one in its place.
   void PairReplaced(const std::vector<std::uint32_t>& left, const std::vector<std::uint32_t>& right) {
-    if (!in_.may_replace || left.size() > kMostFused) return;
+    if (!in_.may_replace || left.size() > kMostFused || num_pairs_ == 0) return;  // or nothing says where
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (target_[left[i]].place != golden_[right[i]].place || !in_.may_replace(left[i], right[i])) return;
     }
@@ -336,6 +337,7 @@ class Aligner {
   const Calls &target_, &golden_;
   std::unordered_map<std::uint32_t, std::uint64_t> target_signatures_, golden_signatures_;
   Alignment result_;
+  std::size_t num_pairs_ = 0;
 };
 
 }  // namespace
