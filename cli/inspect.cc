@@ -367,6 +367,9 @@ Result<ExitCode> InspectRecording(const InspectArgs& args, const Family& family)
 Result<ExitCode> Inspect(const InspectArgs& args, Interrupt& interrupt) {
   // What --stats asks for is in the files of a recording, which are tensors like others.
   const Family* family = args.measures() ? nullptr : FamilyOf(args.paths[0]);
+  std::error_code unknown;
+  if (args.nan && !std::filesystem::exists(args.paths[0], unknown))
+    return Error{ErrorCode::kNotFound, args.paths[0], ""};
   if (args.nan && (family == nullptr || family->hunt == nullptr)) {
     return Error{
         ErrorCode::kBadArgument, args.paths[0],

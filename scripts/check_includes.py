@@ -48,6 +48,7 @@ SHARED_BY_FAMILIES = {
     "vernier/compare.h",
     "profiles/family_options.h",
     "profiles/output_files.h",
+    "profiles/row_verdict.h",
     "profiles/verdict_screen.h",
     "profiles/worst_pairs.h",
 }

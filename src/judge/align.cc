@@ -324,7 +324,8 @@ class Aligner {
     }
     std::vector<std::pair<std::size_t, std::pair<std::string, std::string>>> sorted;
     for (const auto& [names, times] : found) sorted.emplace_back(times, names);
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& x, const auto& y) { return x.first > y.first; });
     for (const auto& [times, names] : sorted) {
       // Of two for one name the first is right more often.
       const bool is_taken = std::any_of(result_.renames.begin(), result_.renames.end(),

@@ -10,61 +10,14 @@
 
 #include "judge/error_history.h"
 #include "judge/evidence.h"
+#include "judge/lone_calls.h"
+#include "judge/look.h"
 
 namespace vernier {
 namespace {
 
 constexpr std::size_t kRecent = 6;
 constexpr double kNoResult = -1;
-
-// What holds of any of a call's values.
-struct Look {
-  bool half = false, mixed = false, differs = false;
-  bool blind = true;                                 // nothing that it was given is known on both sides
-  bool lacks_input = false;                          // something that it was given is not
-  bool masked_input = false, masked_output = false;  // with values that hide what else is there
-  bool hidden_input = false;                         // and only statistics tell of it
-  bool takes_mask = false;                           // one of them, or of booleans or integers
-  bool gives_floats = false;
-  bool other_mask = false;   // it was given another mask, by its checksum
-  bool other_index = false;  // it was given other integers or booleans, which no rounding explains
-  bool local = false;        // only some elements of its output differ
-  bool keeps_mean = false;   // its output has the same mean
-};
-
-Look LookAt(std::span<const Facts> all) {
-  Look look;
-  bool other_type = false, same_type = false, mixed_input = false;
-  for (const Facts& facts : all) {
-    const bool is_output = facts.role == Role::kOutput;
-    const bool is_input = facts.role == Role::kInput;
-    const auto see = [](bool& flag, bool holds) { flag = flag || holds; };
-    see(look.half, facts.Has(Facts::kHalf));
-    see(look.mixed, facts.Has(Facts::kMixed));
-    see(look.differs, facts.TellsOtherArgument());
-    see(other_type, facts.Has(Facts::kOtherType));
-    see(same_type, !is_output && facts.Has(Facts::kTensor) && facts.Has(Facts::kMatched));
-    see(mixed_input, !is_output && facts.Has(Facts::kMixed));
-    look.blind = look.blind && !facts.Has(Facts::kMatched);
-    see(look.lacks_input, is_input && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
-    const bool is_masked = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned);
-    const bool is_whole = facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
-    see(look.masked_input, !is_output && is_masked);
-    see(look.hidden_input, !is_output && is_masked && !facts.Has(Facts::kWhole));
-    see(look.masked_output, is_output && is_masked);
-    see(look.takes_mask, is_input && (is_masked || is_whole));
-    see(look.other_index, is_input && is_whole && facts.Has(Facts::kMeasured) && facts.error > 0);
-    see(look.gives_floats, is_output && facts.Has(Facts::kFloat));
-    // Of a mask a checksum tells only that it is another one.
-    see(look.other_mask,
-        is_input && facts.Has(Facts::kHuge) && facts.Has(Facts::kChecked) && facts.error > 0);
-    see(look.local, is_output && facts.Has(Facts::kLocal));
-    see(look.keeps_mean, is_output && facts.Has(Facts::kMeanKept));
-  }
-  // Another dtype is an argument like others where it is not only the one that everything has.
-  look.differs = look.differs || (other_type && same_type && !mixed_input);
-  return look;
-}
 
 // The largest errors of what a call was given and of what it gave.
 struct Errors {
@@ -80,6 +33,7 @@ class Search {
       : in_(recordings),
         rules_(rules),
         evidence_(recordings, rules),
+        lone_(recordings, rules),
         first_backward_(static_cast<std::uint32_t>(
             std::find_if(recordings.target.begin(), recordings.target.end(),
                          [](const Call& call) { return call.pass != Pass::kForward; }) -
@@ -89,7 +43,9 @@ class Search {
   Findings Run() {
     See();
     for (std::uint32_t call = 0; call < in_.target.size() && !findings_.culprit; ++call) Judge(call);
-    if (!findings_.culprit && !any_evidence_) FindHook();
+    if (!findings_.culprit && !any_evidence_) {
+      if (const auto hook = lone_.FindHook()) Blame(hook->call, Reason::kAdditional, 0, hook->change, 0);
+    }
     FindWorst();
     return findings_;
   }
@@ -148,7 +104,8 @@ class Search {
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const double error = largest_result_[call];
       const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
-        return call >= one.call && (call < one.end || (IsOfOptimizer(call) && error <= rules_.shows * one.given));
+        return call >= one.call &&
+               (call < one.end || (IsOfOptimizer(call) && error <= rules_.shows * one.given));
       };
       if (error <= findings_.worst || IsForgotten(in_.target[call])) continue;
       if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
@@ -179,68 +136,17 @@ class Search {
   // Something wrong enters at a call and nothing before made it: a call that only one side makes, just
   // before, is the better explanation where it gives what is wrong.
   void BlameEntry(std::uint32_t call, double given, double usual, Reason reason = Reason::kInput) {
-    if (const std::uint32_t additional = AdditionalBefore(call); additional != kNoCall) {
+    if (const std::uint32_t additional = lone_.AdditionalBefore(call); additional != kNoCall) {
       Blame(additional, Reason::kAdditional, made_, given, usual);
       findings_.culprit->shown = call;
       return;
     }
     Blame(call, reason, made_, given, usual);
-    if (const std::uint32_t missing = MissingBefore(call); missing != kNoCall) {
+    if (const std::uint32_t missing = lone_.MissingBefore(call); missing != kNoCall) {
       findings_.culprit->reason = Reason::kMissing;
       findings_.culprit->golden_call = missing;
       findings_.culprit->shown = call;
     }
-  }
-
-  // What a call is given that differs about as much as anything that it is given.
-  std::vector<const Facts*> WrongInputs(std::uint32_t call) const {
-    std::vector<const Facts*> wrong;
-    float worst = 0;
-    for (const Facts& facts : FactsOf(call)) {
-      if (facts.role != Role::kOutput) worst = std::fmax(worst, facts.error);
-    }
-    for (const Facts& facts : FactsOf(call)) {
-      if (facts.role != Role::kOutput && facts.error > 0 && facts.error >= worst / 2) wrong.push_back(&facts);
-    }
-    return wrong;
-  }
-
-  static bool IsSameNorm(float a, float b) {
-    constexpr float kOrder = 1e-6F;  // of a view the squares are summed in another order
-    return a == b || std::fabs(a - b) <= kOrder * std::fabs(b);
-  }
-
-  // Whether the target's call `from` gives something of this size. What it did in place, unrecorded, may be.
-  bool Gives(std::uint32_t from, float norm) const {
-    bool gives_any = false;
-    for (const Facts& facts : FactsOf(from)) {
-      if (facts.role != Role::kOutput || !facts.Has(Facts::kTensor)) continue;
-      gives_any = true;
-      if (IsSameNorm(facts.own_norm, norm)) return true;
-    }
-    return !gives_any && (in_.target[from].is_writer || in_.target[from].is_in_place);
-  }
-
-  // The first of the calls that only the target makes, just before, through which something wrong came to
-  // `call`; of several that hand it on, the first that changes anything.
-  std::uint32_t AdditionalBefore(std::uint32_t call) const {
-    for (const Facts* wrong : WrongInputs(call)) {
-      const auto last = std::find_if(orphans_.rbegin(), orphans_.rend(),
-                                     [&](std::uint32_t orphan) { return Gives(orphan, wrong->own_norm); });
-      if (last == orphans_.rend()) continue;
-      std::uint32_t first = *last, changes = ChangeOf(first) ? first : kNoCall;
-      for (auto before = std::next(last); before != orphans_.rend(); ++before) {
-        const std::span<const Facts> given = FactsOf(first);
-        const bool hands_on = std::any_of(given.begin(), given.end(), [&](const Facts& facts) {
-          return facts.role != Role::kOutput && facts.Has(Facts::kTensor) && Gives(*before, facts.own_norm);
-        });
-        if (!hands_on) continue;
-        first = *before;
-        if (ChangeOf(first)) changes = first;
-      }
-      return changes == kNoCall ? first : changes;
-    }
-    return kNoCall;
   }
 
   // Something wrong comes in, and a few calls later nothing is left of it, as of a bias before a
@@ -249,7 +155,8 @@ class Search {
     if (index > first_backward_) return {};
     Window window{kNoCall, {index}, {}};
     // One side scales before a product and the other one behind it: so do their gradients.
-    const bool by_other_calls = AdditionalBefore(index) != kNoCall || MissingBefore(index) != kNoCall;
+    const bool by_other_calls =
+        lone_.AdditionalBefore(index) != kNoCall || lone_.MissingBefore(index) != kNoCall;
     const auto forgive = [&](const Call& call) {
       if (by_other_calls && !call.twin.empty()) window.twins.insert(call.twin);
     };
@@ -272,9 +179,10 @@ class Search {
       const std::span<const Facts> all = FactsOf(i);
       const bool as_before = by_other_calls && call.kind == in_.target[index].kind;
       const bool enters = i < first_backward_ && std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
-        return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error > limit &&
-               (facts.error < rules_.drift || as_before) && !made.contains(SignatureOf(facts));
-      });
+                            return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) &&
+                                   facts.error > limit && (facts.error < rules_.drift || as_before) &&
+                                   !made.contains(SignatureOf(facts));
+                          });
       see_results(i);
       if (enters) {
         forgive(call);
@@ -294,37 +202,6 @@ class Search {
       }
     }
     return num_clean >= rules_.least_seen ? window : Window();
-  }
-
-  // The first of the operators that only the golden makes, just before the partner of a call.
-  std::uint32_t MissingBefore(std::uint32_t call) const {
-    const std::uint32_t partner = in_.alignment.golden_of[call];
-    const std::vector<const Facts*> wrong = WrongInputs(call);
-    std::uint32_t found = kNoCall;
-    bool gives_it = false;
-    double since = 0;
-    for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0;) {
-      const Call& before = in_.golden[g];
-      if (before.is_frame || before.pass == Pass::kGradient) continue;
-      if (before.pass != in_.target[call].pass) break;
-      if (in_.alignment.IsGoldenAlone(g)) {
-        found = g;
-        gives_it = gives_it || GoldenGives(g, wrong);
-      } else if (found != kNoCall || ++since >= rules_.orphan_reach) {
-        break;
-      }
-    }
-    return gives_it ? found : kNoCall;
-  }
-
-  bool GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong) const {
-    if (!in_.golden_results) return true;
-    const std::vector<float> results = in_.golden_results(golden);
-    if (results.empty()) return in_.golden[golden].is_writer || in_.golden[golden].is_in_place;
-    return std::any_of(results.begin(), results.end(), [&](float norm) {
-      return std::any_of(wrong.begin(), wrong.end(),
-                         [&](const Facts* facts) { return IsSameNorm(norm, facts->norm); });
-    });
   }
 
   // The call just before that was given a mask, and whose result this one was given.
@@ -358,58 +235,8 @@ class Search {
     return num_given > 0;
   }
 
-  // How much another norm the target's result has than what the call was given; nothing: the same, or it
-  // gives another kind of thing.
-  std::optional<double> ChangeOf(std::uint32_t index) const {
-    const Facts *input = nullptr, *output = nullptr;
-    for (const Facts& facts : FactsOf(index)) {
-      if (!facts.Has(Facts::kTensor) || !facts.Has(Facts::kFloat)) continue;
-      const Facts*& place = facts.role == Role::kOutput ? output : input;
-      if (place == nullptr) place = &facts;
-    }
-    if (input == nullptr || output == nullptr || input->num_elements != output->num_elements) return {};
-    if (input->own_norm == output->own_norm) return {};
-    return std::fabs(output->own_norm / input->own_norm - 1);
-  }
-
-  // Of the target's first result.
-  float GivenNorm(std::uint32_t index) const {
-    for (const Facts& facts : FactsOf(index)) {
-      if (facts.role == Role::kOutput && facts.Has(Facts::kTensor)) return facts.own_norm;
-    }
-    return 0;
-  }
-
-  // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
-  // step of an optimizer. Its result may never be seen again. Only where nothing else differs: elsewhere, as
-  // between devices, additional calls are too common; and where the golden makes calls of its own, it does
-  // the same in another way. Many at the end say that the golden ends before.
-  void FindHook() {
-    for (std::uint32_t call = 0; call < in_.golden.size(); ++call) {
-      if (in_.alignment.IsGoldenAlone(call)) return;
-    }
-    double num_last = 0;
-    for (std::size_t i = in_.target.size(); i > 0 && !HasPartner(static_cast<std::uint32_t>(i - 1)); --i)
-      ++num_last;
-    if (num_last > rules_.orphan_reach) return;
-    bool backward = false;
-    std::set<std::pair<std::string_view, float>> before;  // what was called and what it gave
-    for (std::uint32_t index = 0; index < in_.target.size(); ++index) {
-      const Call& call = in_.target[index];
-      backward = backward || call.pass == Pass::kBackward;
-      if (call.is_module || call.pass != Pass::kForward) continue;
-      const float gives = GivenNorm(index);
-      if (!backward) before.emplace(call.kind, gives);
-      // The same again is what a checkpoint computes a second time.
-      if (!backward || HasPartner(index) || before.contains({call.kind, gives})) continue;
-      const std::optional<double> change = ChangeOf(index);
-      if (!change) continue;
-      return Blame(index, Reason::kAdditional, 0, *change, 0);
-    }
-  }
-
   // Everything before is the same to the last bit.
-  bool IsExact() const { return made_ == 0 && !unsure_ && orphans_.empty(); }
+  bool IsExact() const { return made_ == 0 && !unsure_ && !lone_.any(); }
   // And there was enough of it, in either pass, to know that calls of this class are computed alike.
   bool IsSettled(const Call& call) const {
     const std::size_t first = IsProduct(call) ? 1 : 0;
@@ -462,8 +289,7 @@ class Search {
   // What may come in unseen: from what stands between recorded calls anything may come, also a product or,
   // where modules alone are recorded, a decision.
   double EntryToleranceOf(const Call& call, double tolerance) const {
-    if (!IsSettled(call))
-      tolerance = std::fmax(tolerance, half_ ? rules_.prior_half : rules_.prior_unseen);
+    if (!IsSettled(call)) tolerance = std::fmax(tolerance, half_ ? rules_.prior_half : rules_.prior_unseen);
     if (call.is_module) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
     return tolerance;
   }
@@ -538,7 +364,8 @@ class Search {
       const double faded = given <= 1 ? given / rules_.fades : 0;
       const Window window = ForgottenAt(index, std::fmax(std::fmax(rules_.alarm, made_), faded));
       const Reason reason = look.differs ? Reason::kArgument : Reason::kInput;
-      return window.end == kNoCall ? BlameEntry(index, given, tolerance, reason) : Forget(index, window, given);
+      return window.end == kNoCall ? BlameEntry(index, given, tolerance, reason)
+                                   : Forget(index, window, given);
     }
     const bool grew =
         result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
@@ -575,12 +402,7 @@ class Search {
   }
 
   void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
-    if (in_.alignment.IsTargetAlone(index)) {
-      orphans_.push_back(index);
-      since_ = 0;
-    } else if (!orphans_.empty() && ++since_ >= rules_.orphan_reach) {
-      orphans_.clear();
-    }
+    lone_.Pass(index);
     const double made = std::fmax(errors.result, errors.excused);
     made_ = std::fmax(made_, made);
     recent_.push_back(made);
@@ -591,14 +413,13 @@ class Search {
   const Recordings& in_;
   const CulpritRules& rules_;
   Evidence evidence_;
+  LoneCalls lone_;
   std::uint32_t first_backward_;           // the number of calls: none
   std::vector<double> largest_result_;     // error of each call; kNoResult: it has none that can be judged
   bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
   double made_ = 0;                        // the largest error that a call has made so far
   std::deque<double> recent_;
-  std::vector<std::uint32_t> orphans_;  // calls that only the target has, just before
-  double since_ = 0;
   std::uint32_t forgotten_until_ = 0;
   std::set<std::string_view> forgotten_twins_;
   bool odd_types_ = false;

@@ -189,7 +189,8 @@ Judged Evidence::JudgedOf(std::uint32_t call, const Facts& facts, const Source& 
   value.error = facts.Has(Facts::kMaskMoved) ? HUGE_VAL : tied ? facts.loose : facts.error;
   value.shuffled = facts.Has(Facts::kShuffled) && !tied;
   // Gradients are sums over what has other sizes, wherever they were summed up.
-  value.excused = in_.target[call].pass != Pass::kForward && facts.role != Role::kOutput && call >= first_other_size_;
+  value.excused =
+      in_.target[call].pass != Pass::kForward && facts.role != Role::kOutput && call >= first_other_size_;
   if (!value.IsResult() || source.norm == 0 || !std::isfinite(value.gap) || !std::isfinite(value.error))
     return value;
   const double count = std::fmax(1, facts.num_elements);

@@ -76,7 +76,8 @@ bool IsLocal(const Value& t, const Value& g) {
          std::isfinite(t.max) && std::isfinite(t.min);
 }
 
-// Equal sums of other values are no accident; equal extremes are, and so are sums that were rounded to 16 bits.
+// Equal sums of other values are no accident; equal extremes are, and so are sums that were rounded to 16
+// bits.
 bool AreSumsKept(const Value& t, const Value& g) {
   return Known(t.mean) && Known(t.norm) && Same(t.mean, g.mean) && Same(t.norm, g.norm) && !t.is_half;
 }

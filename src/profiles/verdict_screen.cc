@@ -327,8 +327,9 @@ std::string StateText(const RankOutcome& rank) {
       if (rank.worst_record.empty())
         return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
       if (std::isinf(rank.worst_error)) {
-        return fmt::format("no single call explains it; {} has a different shape, or NaN or infinity on one side",
-                           rank.worst_record);
+        return fmt::format(
+            "no single call explains it; {} has a different shape, or NaN or infinity on one side",
+            rank.worst_record);
       }
       return fmt::format("no single call explains it; the largest error is {} in {}",
                          ErrorText(rank.worst_error), rank.worst_record);
@@ -369,13 +370,12 @@ void AddOtherRanks(const std::vector<const RankOutcome*>& ranks, Lines& lines) {
     const auto& [says, members] = groups[i];
     // One rank in several steps is told by its steps.
     const std::string_view last = members.back()->rank, of_rank = last.substr(last.rfind('/') + 1);
-    const bool are_steps = of_rank.size() < last.size() &&
-                           std::all_of(ranks.begin(), ranks.end(), [&](const RankOutcome* rank) {
-                             return rank->rank.ends_with("/" + std::string(of_rank));
-                           });
+    const bool are_steps =
+        of_rank.size() < last.size() && std::all_of(ranks.begin(), ranks.end(), [&](const RankOutcome* rank) {
+          return rank->rank.ends_with("/" + std::string(of_rank));
+        });
     const std::string count = Plural(members.size(), are_steps ? "step" : "rank");
-    const std::size_t room =
-        std::max(kLeastName, kWidth - std::min(kWidth, count.size() + says.size() + 5));
+    const std::size_t room = std::max(kLeastName, kWidth - std::min(kWidth, count.size() + says.size() + 5));
     std::string names;
     for (std::size_t k = 0; k < members.size(); ++k) {
       std::string_view name = members[k]->rank;
@@ -423,8 +423,8 @@ void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {
 std::string ArgumentText(const Outside& argument, std::string_view record) {
   std::string_view name = argument.name;
   if (name.starts_with(record) && name.size() > record.size()) name.remove_prefix(record.size() + 1);
-  const std::string port = argument.parameter.empty() ? std::string(name)
-                                                      : fmt::format("{} ({})", argument.parameter, name);
+  const std::string port =
+      argument.parameter.empty() ? std::string(name) : fmt::format("{} ({})", argument.parameter, name);
   return fmt::format("argument {} differs{}", port, SidesText(argument));
 }
 

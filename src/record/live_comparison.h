@@ -37,7 +37,8 @@ class LiveComparison {
     bool is_tensor = false;
     std::string value;  // what must be the same: of a tensor its dtype, shape and checksum
     std::string file;   // where a tensor is stored
-    std::string range;  // of a tensor its dtype, Max and Min, which its views have too; empty: they tell nothing
+    std::string
+        range;  // of a tensor its dtype, Max and Min, which its views have too; empty: they tell nothing
   };
   struct Call {
     std::vector<Port> inputs, outputs;

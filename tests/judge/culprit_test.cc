@@ -534,12 +534,12 @@ TEST_F(Pairing, AGradientThatIsNothingBesideTheOthersMayDifferByAnyPercentage) {
 TEST(CulpritRules, AreAllInTheFile) {
   const CulpritRules rules(Rules::Verdict());
   const double all[] = {
-      rules.growth,         rules.factor,        rules.prior_product, rules.prior_plain, rules.prior_half,
-      rules.prior_unseen,   rules.rounding,      rules.rounding_half, rules.cancel,      rules.sums,
-      rules.coarsest,       rules.shows,         rules.alarm,         rules.alarm_half,  rules.gradient_floor,
-      rules.odd_types,      rules.fades,         rules.drift,         rules.flips,       rules.few_values,
-      rules.gradient_floor, rules.orphan_reach,  rules.backward_cancel,
-      rules.gradient_floor_half};
+      rules.growth,         rules.factor,       rules.prior_product,   rules.prior_plain,
+      rules.prior_half,     rules.prior_unseen, rules.rounding,        rules.rounding_half,
+      rules.cancel,         rules.sums,         rules.coarsest,        rules.shows,
+      rules.alarm,          rules.alarm_half,   rules.gradient_floor,  rules.odd_types,
+      rules.fades,          rules.drift,        rules.flips,           rules.few_values,
+      rules.gradient_floor, rules.orphan_reach, rules.backward_cancel, rules.gradient_floor_half};
   for (const double rule : all) EXPECT_GT(rule, 0);
   EXPECT_GT(rules.least_seen, 0u);
 }

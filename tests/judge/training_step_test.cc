@@ -81,7 +81,8 @@ TEST_F(TrainingStep, TwoWeightsThatDifferAndMoveNothingAreNotBlamed) {
 
 TEST_F(TrainingStep, WhatMovesOnlyGradientsIsBlamedWhereItComesIn) {
   Add("mul", 0, 0.009);
-  facts_.insert(facts_.end() - 1, Tensor(Role::kInput, 0.02));  // turned positions: products of two such agree
+  facts_.insert(facts_.end() - 1,
+                Tensor(Role::kInput, 0.02));  // turned positions: products of two such agree
   first_.back() = facts_.size();
   Same("linear", 8);
   Add("linear", 1e-7, 1e-7, Pass::kBackward);

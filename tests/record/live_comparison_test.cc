@@ -109,7 +109,8 @@ TEST_F(LiveComparisonTest, NamesFilesSoThatTheyCanBePasted) {
     EXPECT_TRUE(live.BeginStep(reference));
     return Compare(live, "F.a.0.forward", Called("1", "3"), 0)->says;
   };
-  EXPECT_THAT(next_for("X $(touch pwned).pt"), HasSubstr("/dump_tensor_data/X $(touch pwned).pt' --worst 10"));
+  EXPECT_THAT(next_for("X $(touch pwned).pt"),
+              HasSubstr("/dump_tensor_data/X $(touch pwned).pt' --worst 10"));
   EXPECT_THAT(next_for("../../secret.pt"), HasSubstr("next: record the reference again")) << "not beside it";
 }
 

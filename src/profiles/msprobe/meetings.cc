@@ -68,7 +68,8 @@ Named NamedBy(const Dump& dump, const Trace& trace, const Record& record) {
 std::vector<Meeting> MeetingsOf(const Dump& dump, const Trace& trace, int rank) {
   std::vector<Meeting> meetings;
   const std::string own = std::to_string(rank);
-  const auto add_message = [&](std::uint32_t call, bool sends, std::string_view peer, std::string_view group) {
+  const auto add_message = [&](std::uint32_t call, bool sends, std::string_view peer,
+                               std::string_view group) {
     const std::string_view from = sends ? own : peer, to = sends ? peer : own;
     meetings.push_back({call, fmt::format("message {} {} {}", from, to, group), sends, !sends});
   };

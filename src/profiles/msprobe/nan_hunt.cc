@@ -160,7 +160,8 @@ class Hunter {
       if (!stacks) stacks = StackFile::Open(file.parent_path() / "stack.json");
       const auto [input, output] = RangesOf(dump, record, finding.entered);
       const std::string_view name = dump.records()[record].name;
-      Add(file, name, finding.text, input, output, UserLine(*stacks, name), trace.calls()[record].is_collective);
+      Add(file, name, finding.text, input, output, UserLine(*stacks, name),
+          trace.calls()[record].is_collective);
     }
     return Done{};
   }
@@ -208,7 +209,8 @@ class Hunter {
            const std::string& output, const std::string& line, bool is_collective) {
     const std::string rank = fs::path(file).lexically_relative(path_).parent_path().string();
     const auto cell = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
-    const Cell cells[] = {rank == "." ? Cell() : cell(rank), name, finding, cell(input), cell(output), cell(line)};
+    const Cell cells[] = {
+        rank == "." ? Cell() : cell(rank), name, finding, cell(input), cell(output), cell(line)};
     found_.push_back({decltype(Listing::rows)::value_type(cells), is_collective});
     num_makers_ += !is_collective;
   }

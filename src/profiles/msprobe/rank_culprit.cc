@@ -1,9 +1,9 @@
 // The culprit of a rank: the rows, files and neighbours that show it, and why it is one, in words.
 #include <algorithm>
 #include <charconv>
-#include <set>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ std::vector<std::uint32_t> RankVerdict::DifferentParameters() const {
 
 std::uint32_t RankVerdict::ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const {
   const Facts& facts = facts_[row];
-  if (!(facts.norm > 0) || !std::isfinite(facts.norm) || !std::isfinite(facts.own_norm)) return kNoRow;
+  if (!(facts.norm > 0) || !std::isfinite(facts.norm)) return kNoRow;
   for (const std::uint32_t parameter : different) {
     const Facts& other = facts_[parameter];
     if (other.own_norm == facts.own_norm && other.norm == facts.norm && other.error == facts.error)
@@ -70,10 +70,16 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   if (worst == kNoRow) return fmt::format("what it is given is wrong, {}: most likely a mask", kNobody);
   const std::string port = PortOf(worst);
   const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
-  if (parameter != kNoRow) return fmt::format("{} is a weight that differs: {}", port, npu_.NameOf(parameter));
+  if (parameter != kNoRow) {
+    return fmt::format("{} is a weight that {}: {}", port,
+                       std::isfinite(facts_[worst].own_norm) ? "differs" : "holds NaN or infinities",
+                       npu_.NameOf(parameter));
+  }
   const Facts& facts = facts_[worst];
+  TextArena arena;
+  const double ours = ValueOf(npu_.Read(npu_.rows()[worst], arena), arena).max;
+  if (std::isnan(ours) && std::isfinite(facts.norm)) return fmt::format("{} holds NaN, {}", port, kNobody);
   if (facts.Has(Facts::kMixed)) {
-    TextArena arena;
     return fmt::format("{} is {}, the golden's {}, and no call before made it so", port,
                        npu_.Read(npu_.rows()[worst], arena).dtype,
                        bench_.Read(bench_.rows()[wanted_[worst]], arena).dtype);
@@ -121,9 +127,8 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
       const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
       if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
       if (found.arguments.size() < kMaxEvidence)
-        found.arguments.push_back(
-            {"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b), "", 0,
-             ParameterName(blame.call, target_.SuffixOf(row))});
+        found.arguments.push_back({"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b),
+                                   "", 0, ParameterName(blame.call, target_.SuffixOf(row))});
       continue;
     }
     const bool other_shape = facts.Has(Facts::kOtherShape) && facts.role == Role::kOutput;
@@ -197,14 +202,13 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
       if (blame.result <= std::numeric_limits<float>::min())
         return "same inputs and statistics, different checksum: its values changed places";
       if (IsReplaced(blame.call) && blame.given == 0) {
-        return fmt::format("same inputs, different output: error {:.3g}; the golden calls {} here", blame.result,
-                           golden_.calls()[blame.golden_call].kind);
+        return fmt::format("same inputs, different output: error {:.3g}; the golden calls {} here",
+                           blame.result, golden_.calls()[blame.golden_call].kind);
       }
       return blame.given == 0
                  ? fmt::format("same inputs, different output: error {:.3g}", blame.result)
                  : fmt::format("its error {:.3g} is {:.3g} times that of its inputs; {} may show {:.3g} here",
-                               blame.result, blame.result / blame.given, others,
-                               blame.usual);
+                               blame.result, blame.result / blame.given, others, blame.usual);
     case Reason::kArgument:
       return found.arguments.empty() ? "one of its arguments differs"
                                      : ArgumentText(found.arguments[0], found.record);
@@ -229,7 +233,8 @@ std::vector<std::uint32_t> RankVerdict::TakersOf(std::uint32_t call) const {
   constexpr std::size_t kMostTakers = 2;
   std::vector<std::uint32_t> takers;
   for (std::uint32_t i = call + 1; i < target_.calls().size() && takers.size() < kMostTakers; ++i) {
-    if (target_.calls()[i].is_module != target_.calls()[call].is_module || target_.calls()[i].is_around) continue;
+    if (target_.calls()[i].is_module != target_.calls()[call].is_module || target_.calls()[i].is_around)
+      continue;
     const bool takes = std::any_of(FirstOf(i), FirstOf(i + 1), [&](const Facts& given) {
       return given.role != Role::kOutput && given.own_norm != 0 &&
              std::any_of(FirstOf(call), FirstOf(call + 1), [&](const Facts& gives) {
@@ -284,7 +289,8 @@ void RankVerdict::AddAround(const Blame& blame, Culprit& found) const {
   std::size_t num_alone = 0;
   for (std::uint32_t i = golden.empty() ? 0 : *golden.begin(), end = golden.empty() ? 0 : *golden.rbegin();
        i < end && num_alone < kMostAlone; ++i) {
-    if (alignment_.target_of[i] == kNoCall && counts(golden_.calls()[i])) num_alone += golden.insert(i).second;
+    if (alignment_.target_of[i] == kNoCall && counts(golden_.calls()[i]))
+      num_alone += golden.insert(i).second;
   }
   for (const std::uint32_t call : golden) found.golden_around.emplace_back(golden_.calls()[call].name);
 }

@@ -336,8 +336,8 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                   Plural(num_outputs, "output"), num_other_shapes == 1 ? "has" : "have",
                   num_other_shapes == 1 ? "was" : "were");
   const std::string nans =
-      fmt::format("{} of {} {} NaN on both sides, which hides what else differs: statistics do not tell", num_nan,
-                  Plural(num_outputs, "output"), num_nan == 1 ? "holds" : "hold");
+      fmt::format("{} of {} {} NaN on both sides, which hides what else differs: statistics do not tell",
+                  num_nan, Plural(num_outputs, "output"), num_nan == 1 ? "holds" : "hold");
   const double many = rules_.Threshold("unmatched_share") * static_cast<double>(num_outputs);
   const bool most_shapes_differ = static_cast<double>(num_other_shapes) > many,
              most_are_nan = static_cast<double>(num_nan) > many;
@@ -366,8 +366,8 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
     outcome.doubts.push_back(fmt::format("{} could not be measured: neither side has numbers of them",
                                          Plural(unread.of_both, "paired tensor")));
   }
-  const bool all_compared =
-      num_lone == 0 && unread.of_both == 0 && num_nan == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
+  const bool all_compared = num_lone == 0 && unread.of_both == 0 && num_nan == 0 && outcome.num_alone == 0 &&
+                            alignment_.fused.empty();
   // What only one side makes proves nothing where the other one is not whole.
   const bool proves = findings.culprit && outcome.num_alone < outcome.num_calls &&
                       !(unsure && (findings.culprit->reason == Reason::kAdditional ||

@@ -43,8 +43,8 @@ class RankVerdict {
   void ExchangeAmong(const std::vector<std::uint32_t>& group);
   class Twins;
   bool MayExchange(std::uint32_t golden, std::uint32_t other, const Twins& twins) const;
-  void PairAlike(const Twins& twins, std::vector<std::uint32_t>& left, const std::vector<std::uint32_t>& group,
-                 std::set<std::uint32_t>& taken,
+  void PairAlike(const Twins& twins, std::vector<std::uint32_t>& left,
+                 const std::vector<std::uint32_t>& group, std::set<std::uint32_t>& taken,
                  std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs) const;
   static std::vector<Value> InputsOf(const Dump& dump, std::uint32_t call, TextArena& arena);
   static std::vector<std::string> InputTextsOf(const Dump& dump, std::uint32_t call);
@@ -66,8 +66,8 @@ class RankVerdict {
     return facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]);
   }
   Recordings All() const {
-    return {target_.calls(), golden_.calls(), alignment_, facts_, first_,
-            [this](std::uint32_t call) { return GoldenResults(call); }};
+    return {target_.calls(), golden_.calls(), alignment_,
+            facts_,          first_,          [this](std::uint32_t call) { return GoldenResults(call); }};
   }
   std::optional<Blame> FirstSpecial() const;
   std::vector<float> GoldenResults(std::uint32_t call) const;
@@ -122,7 +122,7 @@ class RankVerdict {
   std::vector<bool> seen_;
   std::string target_name_, golden_name_;  // while rows are paired
   RankOutcome counts_;
-  std::vector<RowPair> failed_;                // as the table pairs
+  std::vector<RowPair> failed_;  // as the table pairs
   struct GoldenArgument {
     std::uint32_t call, row;  // the target's call, the golden's argument
   };

@@ -107,8 +107,9 @@ class Run {
     if (lone.size() > kMostNamed) names += ", …";
     outcome_.doubts.push_back(
         fmt::format("{} on one side only, not compared: {}", Plural(lone.size(), what), names));
-    outcome_.incomplete |= static_cast<double>(lone.size()) >
-                          rules_.Threshold("unmatched_share") * static_cast<double>(lone.size() + num_paired);
+    outcome_.incomplete |=
+        static_cast<double>(lone.size()) >
+        rules_.Threshold("unmatched_share") * static_cast<double>(lone.size() + num_paired);
   }
 
   // A folder that holds a dump itself, as rank0 does, stands for that dump.
@@ -222,7 +223,8 @@ class Run {
             settings_.hooks.on_progress({product.number + 1, plan.jobs.size(), 0, 0});
           if (!product.result) {
             const bool ends_all = settings_.as_msprobe || plan.jobs.size() == 1;
-            if (ends_all && product.result.error().ends == Failure::Ends::kRun) failure = product.result.error();
+            if (ends_all && product.result.error().ends == Failure::Ends::kRun)
+              failure = product.result.error();
             outcome_.num_skipped_ranks += !failure;
             return !failure;
           }

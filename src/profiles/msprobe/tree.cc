@@ -167,8 +167,7 @@ Outcome<std::vector<std::pair<std::string, std::string>>> PairRanks(const StepPa
 
 // As the reference does: in the order of their numbers, which must be equally many.
 Outcome<std::vector<std::pair<std::string, std::string>>> PairRanksByOrder(const StepPair& step,
-                                                                           const Profile& profile,
-                                                                           Log& log) {
+                                                                           const Profile& profile, Log& log) {
   VN_ASSIGN_OR_RETURN(std::vector<std::string> npu_ranks, RankNames(step.npu, profile, log));
   VN_ASSIGN_OR_RETURN(std::vector<std::string> bench_ranks, RankNames(step.bench, profile, log));
   if (npu_ranks.empty() && !profile.strict_folders) {
@@ -213,8 +212,7 @@ Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, bool as_
     const std::size_t num_before = plan.jobs.size();
     const bool only_debug = !profile.compares_dump_and_debug && head->level == "debug";
     if (!only_debug) AddJob(a, b, DumpKind::kDump, npu, step, plan, log);
-    if (only_debug || profile.compares_dump_and_debug)
-      AddJob(a, b, DumpKind::kDebug, npu, step, plan, log);
+    if (only_debug || profile.compares_dump_and_debug) AddJob(a, b, DumpKind::kDebug, npu, step, plan, log);
     if (plan.jobs.size() == num_before) ++plan.num_incomplete;
   }
   return plan;

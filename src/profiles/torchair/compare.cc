@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "core/threads.h"
-#include "profiles/torchair/load.h"
 #include "profiles/row_verdict.h"
+#include "profiles/torchair/load.h"
 
 namespace vernier::torchair {
 namespace {

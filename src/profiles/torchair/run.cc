@@ -8,10 +8,10 @@
 #include "core/paths.h"
 #include "format/csv.h"
 #include "profiles/output_files.h"
+#include "profiles/row_verdict.h"
 #include "profiles/torchair/compare.h"
 #include "profiles/torchair/match.h"
 #include "profiles/torchair/tree.h"
-#include "profiles/row_verdict.h"
 #include "profiles/verdict_screen.h"
 
 namespace vernier::torchair {

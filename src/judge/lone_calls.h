@@ -1,0 +1,54 @@
+// Calls that one side makes alone: through which of them something wrong came to a call behind them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "judge/culprit.h"
+
+namespace vernier {
+
+class LoneCalls {
+ public:
+  // Both must live as long as this.
+  LoneCalls(const Recordings& recordings, const CulpritRules& rules) : in_(recordings), rules_(rules) {}
+
+  // A call of the target is done. REQUIRES: told in order
+  void Pass(std::uint32_t call);
+  // Just before, the target made calls alone.
+  bool any() const { return !before_.empty(); }
+
+  // The first of those through which something wrong came to `call`; of several that hand it on, the first
+  // that changes anything. kNoCall: they do not give what is wrong.
+  std::uint32_t AdditionalBefore(std::uint32_t call) const;
+  // The first of the operators that only the golden makes, just before the partner of `call`, where they give
+  // what the partner is given and `call` is not.
+  std::uint32_t MissingBefore(std::uint32_t call) const;
+
+  struct Hook {
+    std::uint32_t call;
+    double change;  // of the norm
+  };
+  // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
+  // step of an optimizer. Its result may never be seen again.
+  std::optional<Hook> FindHook() const;
+
+ private:
+  std::span<const Facts> FactsOf(std::uint32_t call) const {
+    return in_.facts.subspan(in_.first[call], in_.first[call + 1] - in_.first[call]);
+  }
+  std::vector<const Facts*> WrongInputs(std::uint32_t call) const;
+  bool Gives(std::uint32_t from, float norm) const;
+  bool GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong) const;
+  std::optional<double> ChangeOf(std::uint32_t call) const;
+  float GivenNorm(std::uint32_t call) const;
+
+  const Recordings& in_;
+  const CulpritRules& rules_;
+  std::vector<std::uint32_t> before_;  // of the target alone, just before
+  double since_ = 0;                   // calls behind the last of them
+};
+
+}  // namespace vernier
