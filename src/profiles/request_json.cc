@@ -30,7 +30,7 @@ void Members(Io& io, Evidence& e) {
 template <class Io>
 void Members(Io& io, Outside& o) {
   io("what", o.what), io("name", o.name), io("target", o.target), io("golden", o.golden);
-  io("where", o.where), io("error", o.error);
+  io("where", o.where), io("error", o.error), io("parameter", o.parameter);
 }
 template <class Io>
 void Members(Io& io, CallPair& p) {

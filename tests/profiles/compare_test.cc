@@ -331,7 +331,7 @@ TEST(CompareJson, CarriesEveryMember) {
   rank.num_matched = 4;
   rank.culprit.emplace().record = "F.relu.0.forward";
   rank.culprit->evidence.push_back({"n", "output", HUGE_VAL, "1", "2"});
-  rank.culprit->arguments.push_back({"argument", "eps", "1", "2", "", 0});
+  rank.culprit->arguments.push_back({"argument", "input.4", "1", "2", "", 0, "eps"});
   rank.verdict = RunVerdict::kDiverged;
   rank.errors_along.emplace_back("head", 0.5);
   WorstPair& pair = rank.worst_pairs.emplace_back();
@@ -343,6 +343,7 @@ TEST(CompareJson, CarriesEveryMember) {
   const auto carried = CompareOutcomeFromJson(ToJson(outcome));
   ASSERT_TRUE(carried) << carried.error().Message();
   EXPECT_EQ(ToJson(*carried), ToJson(outcome));
+  EXPECT_EQ(carried->ranks[0].culprit->arguments[0].parameter, "eps");
   EXPECT_EQ(carried->ranks[0].culprit->evidence[0].error, HUGE_VAL);
   EXPECT_EQ(carried->ranks[0].worst_pairs[0].worst_elements[1].ulp, ~0ull);
 }
