@@ -166,9 +166,9 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
     by = Compared::kStatistics;
   if (by == Compared::kChecksums) {
     const bool same = target.checksum == golden->checksum;
+    set(Facts::kWhole, same);
     set(Facts::kMeasured, true);
     set(Facts::kChecked, true);
-    set(Facts::kWhole, true);
     facts.error = facts.loose = facts.gap = same ? 0 : std::numeric_limits<float>::infinity();
     // Statistics beside the checksum tell how far apart they are; equal ones tell that it is little. Of masks
     // they tell nothing.

@@ -53,7 +53,7 @@ struct Facts {
     kOtherType = 32768,  // a plain one that names another dtype; no kDiffers
     kDrowned = 65536,    // infinite on both sides, so that sums tell nothing, and sums are all that is known
     kNan = 524288,       // NaN on both sides, and only statistics are known: they hide the rest
-    kWhole = 262144,     // every element was compared: by the tensors, or by checksums of them
+    kWhole = 262144,     // every element was compared, or is the same by checksum
     kGoldenHasMore = 131072  // said of a call's first value: the golden gives the call an argument more
   };
 

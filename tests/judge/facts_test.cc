@@ -117,12 +117,15 @@ TEST(FactsOf, ChecksumsTellThatSomethingDiffersAndStatisticsHowMuch) {
   target.checksum = "a", golden.checksum = "b";
   const Facts little = FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums);
   EXPECT_GT(little.error, 0);
+  EXPECT_FALSE(little.Has(Facts::kWhole)) << "which of them differ is not known";
   EXPECT_LT(little.error, 1e-30);
   target.max = 3;
   EXPECT_FLOAT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error,
                   0.5F);
   target.checksum = "b";
-  EXPECT_EQ(FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums).error, 0);
+  const Facts same = FactsOf(Role::kOutput, target, &golden, nullptr, nullptr, Compared::kChecksums);
+  EXPECT_EQ(same.error, 0);
+  EXPECT_TRUE(same.Has(Facts::kWhole));
 }
 
 TEST(FactsOf, TensorsAreMeasuredByTheNormOfTheirDifference) {

@@ -153,12 +153,12 @@ def test_a_text_that_would_begin_with_a_sign_begins_with_a_blank(recording):
 # -- compare
 
 
-def compare(tmp_path, target, golden, *options, name="out.csv"):
+def compare(tmp_path, target, golden, *options, name="out.csv", statuses=(0, 1)):
     from vernier import _native
 
     out = tmp_path / name
     code = _native.main(["compare", str(target), str(golden), "-o", str(out), "-q", *options])
-    assert code in (0, 1)
+    assert code in statuses
     return list(csv.DictReader(out.open())) if name.endswith(".csv") else out
 
 
@@ -302,7 +302,8 @@ def test_other_shapes_are_not_estimated(recording, tmp_path, monkeypatch):
     few["input_args"][0]["shape"] = [5]
     few["output"][0]["shape"] = [5, 2]
     target.write_text(json.dumps(document))
-    rows = {row["NPU Name"]: row["Error estimate"] for row in compare(tmp_path, target, golden)}
+    # One output of two is not compared at all, so that nothing can be told.
+    rows = {row["NPU Name"]: row["Error estimate"] for row in compare(tmp_path, target, golden, statuses=(2,))}
     assert rows["Torch.relu.0.forward.input.0"] == rows["Torch.relu.0.forward.output.0"] == ""
     assert rows["Torch.relu.1.forward.output.0"] == ""
     assert rows["Torch.relu.1.forward.input.0"] in ("", "NPU values: 80 bytes, where 40 are right")
