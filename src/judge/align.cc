@@ -326,7 +326,8 @@ class Aligner {
     for (const auto& [names, times] : found) sorted.emplace_back(times, names);
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& x, const auto& y) { return x.first > y.first; });
-    for (const auto& [times, names] : sorted) {
+    for (const auto& entry : sorted) {
+      const std::pair<std::string, std::string>& names = entry.second;
       // Of two for one name the first is right more often.
       const bool is_taken = std::any_of(result_.renames.begin(), result_.renames.end(),
                                         [&](const auto& other) { return other.first == names.first; });
