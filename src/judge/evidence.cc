@@ -12,10 +12,13 @@ bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && f
 
 Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
     : in_(recordings), rules_(rules), first_tie_(FirstTie()), first_other_size_(FirstOtherSize()) {
+  const bool has_backward = std::any_of(in_.target.begin(), in_.target.end(),
+                                        [](const Call& call) { return call.pass == Pass::kBackward; });
+  if (has_backward) forward_of_.reserve(in_.target.size());
   for (std::uint32_t i = 0; i < in_.target.size(); ++i) {
     const Call& call = in_.target[i];
     if (call.is_module && call.pass == Pass::kBackward) backward_of_.emplace(call.place, i);
-    if (call.pass == Pass::kForward && !call.twin.empty()) forward_of_.emplace(call.twin, i);
+    if (call.pass == Pass::kForward && has_backward && !call.twin.empty()) forward_of_.emplace(call.twin, i);
     if (call.pass == Pass::kForward) continue;
     double& largest = call.pass == Pass::kGradient ? largest_gradient_ : largest_flow_;
     for (const Facts& facts : FactsOf(i)) {
