@@ -25,6 +25,7 @@ class Aligner {
     result_.how.assign(target_.size(), PairedBy::kNothing);
     result_.target_of.assign(golden_.size(), kNoCall);
     result_.is_target_fused.assign(target_.size(), false);
+    result_.is_replaced.assign(target_.size(), false);
     result_.is_golden_fused.assign(golden_.size(), false);
   }
 
@@ -274,7 +275,10 @@ class Aligner {
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (target_[left[i]].place != golden_[right[i]].place || !in_.may_replace(left[i], right[i])) return;
     }
-    for (std::size_t i = 0; i < left.size(); ++i) Pair(left[i], right[i], PairedBy::kOrder);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      Pair(left[i], right[i], PairedBy::kOrder);
+      result_.is_replaced[left[i]] = true;
+    }
   }
 
   static void MarkBackwardOfFused(const Calls& calls, std::vector<bool>& is_fused) {

@@ -33,6 +33,7 @@ struct Alignment {
   std::vector<std::uint32_t> target_of;  // for each golden call; kNoCall
   std::vector<FusedRun> fused;
   std::vector<bool> is_target_fused, is_golden_fused;  // in one of `fused`, or the backward of such
+  std::vector<bool> is_replaced;                       // target calls that stand for one of another kind
   // What would have to be renamed for places to agree, between points: {".h.", ".blocks."}.
   std::vector<std::pair<std::string, std::string>> renames;
 

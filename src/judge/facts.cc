@@ -157,13 +157,13 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   facts.norm = Clamped(NormOf(*golden));
   if (facts.Has(Facts::kOtherShape)) return facts;
   if (facts.Has(Facts::kMixed) && by == Compared::kChecksums) by = Compared::kStatistics;  // of other bytes
+  if (by == Compared::kChecksums && (target.checksum.empty() || golden->checksum.empty()))
+    by = Compared::kStatistics;
   set(Facts::kDrowned, by != Compared::kTensors && std::isinf(target.norm) && std::isinf(golden->norm));
   set(Facts::kNan, by == Compared::kStatistics && std::isnan(target.max) && std::isnan(golden->max));
   const bool has_statistics = Known(target.max) && Known(golden->max);
   set(Facts::kLocal, has_statistics && IsLocal(target, *golden));
   set(Facts::kMeanKept, IsMeanKept(target, *golden));
-  if (by == Compared::kChecksums && (target.checksum.empty() || golden->checksum.empty()))
-    by = Compared::kStatistics;
   if (by == Compared::kChecksums) {
     const bool same = target.checksum == golden->checksum;
     set(Facts::kWhole, same);

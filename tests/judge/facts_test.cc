@@ -219,6 +219,12 @@ TEST(FactsOf, WhereAChecksumIsMissingStatisticsTell) {
   }
 }
 
+TEST(FactsOf, NanHidesTheRestAlsoWhereAChecksumIsMissing) {
+  const Value nan = Tensor(NAN, NAN, NAN, NAN);
+  const Facts facts = FactsOf(Role::kOutput, nan, &nan, nullptr, nullptr, Compared::kChecksums);
+  EXPECT_TRUE(facts.Has(Facts::kNan));
+}
+
 TEST(FactsOf, TheLowestNumberOfATypeIsAMaskValue) {
   constexpr double kLowest = std::numeric_limits<double>::lowest();
   const Facts facts = ByStatistics(Tensor(0, -1, Value::kUnknown, Value::kUnknown),

@@ -12,6 +12,8 @@
 
 namespace vernier::msprobe {
 
+constexpr std::size_t kMostGiven = 64;  // calls that one tensor tells apart
+
 // The tensors that a call was given.
 std::vector<Value> RankVerdict::InputsOf(const Dump& dump, std::uint32_t call, TextArena& arena) {
   std::vector<Value> inputs;
@@ -51,6 +53,26 @@ bool RankVerdict::IsOddInput(std::size_t row) const {
   return ValueOf(ours, arena).kind == Value::Kind::kTensor && ours.shape != theirs.shape;
 }
 
+// The call of the other pass of the same operation.
+class RankVerdict::Twins {
+ public:
+  explicit Twins(const Calls& calls) : calls_(calls) {
+    for (std::uint32_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].pass != Pass::kGradient && !calls[i].twin.empty())
+        known_[calls[i].pass == Pass::kForward].emplace(calls[i].twin, i);
+    }
+  }
+  std::uint32_t Of(std::uint32_t call) const {
+    const auto& others = known_[calls_[call].pass != Pass::kForward];
+    const auto found = others.find(calls_[call].twin);
+    return found == others.end() ? kNoCall : found->second;
+  }
+
+ private:
+  const Calls& calls_;
+  std::unordered_map<std::string_view, std::uint32_t> known_[2];  // of the backward and of the forward pass
+};
+
 void RankVerdict::ExchangeReordered() {
   // Calls that are given something else than their partners, by kind and place: where some are given nothing
   // like it, all of them may have changed places.
@@ -73,30 +95,12 @@ void RankVerdict::ExchangeReordered() {
     group.calls.push_back(call);
     group.any_odd = group.any_odd || odd;
   }
-  for (const auto& [where, group] : groups) {
-    if (group.any_odd) ExchangeAmong(group.calls);
-  }
+  std::erase_if(groups,
+                [](const auto& group) { return !group.second.any_odd || group.second.calls.size() < 2; });
+  if (groups.empty()) return;
+  const Twins target_twins(target_.calls()), golden_twins(golden_.calls());
+  for (const auto& [where, group] : groups) ExchangeAmong(group.calls, target_twins, golden_twins);
 }
-
-// The call of the other pass of the same operation.
-class RankVerdict::Twins {
- public:
-  explicit Twins(const Calls& calls) : calls_(calls) {
-    for (std::uint32_t i = 0; i < calls.size(); ++i) {
-      if (calls[i].pass != Pass::kGradient && !calls[i].twin.empty())
-        known_.emplace(std::pair(calls[i].twin, calls[i].pass), i);
-    }
-  }
-  std::uint32_t Of(std::uint32_t call) const {
-    const Pass other = calls_[call].pass == Pass::kForward ? Pass::kBackward : Pass::kForward;
-    const auto found = known_.find({calls_[call].twin, other});
-    return found == known_.end() ? kNoCall : found->second;
-  }
-
- private:
-  const Calls& calls_;
-  std::map<std::pair<std::string_view, Pass>, std::uint32_t> known_;
-};
 
 // Backward calls change places only where their forward calls are given the same, as two normalisations of
 // one tensor are.
@@ -128,9 +132,9 @@ void RankVerdict::PairAlike(const Twins& twins, std::vector<std::uint32_t>& left
       if (most > 0) best = own->first;
     }
     for (const auto& [golden, theirs] : given) {
-      if (taken.contains(golden) || !MayExchange(alignment_.golden_of[call], golden, twins)) continue;
+      if (taken.contains(golden)) continue;
       const std::size_t alike = NumAlike(ours, theirs);
-      if (alike > most) best = golden, most = alike;
+      if (alike > most && MayExchange(alignment_.golden_of[call], golden, twins)) best = golden, most = alike;
     }
     if (best == kNoCall) return false;
     taken.insert(best);
@@ -139,14 +143,13 @@ void RankVerdict::PairAlike(const Twins& twins, std::vector<std::uint32_t>& left
   });
 }
 
-void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
-  if (group.size() < 2) return;
+void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group, const Twins& target_twins,
+                                const Twins& golden_twins) {
   std::unordered_map<std::string, std::vector<std::uint32_t>> given_to;  // what -> calls of the golden
   for (const std::uint32_t call : group) {
     for (std::string& input : InputTextsOf(bench_, alignment_.golden_of[call]))
       given_to[std::move(input)].push_back(alignment_.golden_of[call]);
   }
-  const Twins target_twins(target_.calls()), golden_twins(golden_.calls());
   std::set<std::uint32_t> taken;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
   std::vector<std::uint32_t> left;
@@ -154,7 +157,8 @@ void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
     std::map<std::uint32_t, std::size_t> num_same;
     for (const std::string& input : InputTextsOf(npu_, call)) {
       const auto found = given_to.find(input);
-      if (found == given_to.end()) continue;
+      // What all of them are given, as a mask, tells none apart.
+      if (found == given_to.end() || found->second.size() > kMostGiven) continue;
       for (const std::uint32_t golden : found->second) num_same[golden] += !taken.contains(golden);
     }
     const auto best = std::max_element(num_same.begin(), num_same.end(),
@@ -170,11 +174,19 @@ void RankVerdict::ExchangeAmong(const std::vector<std::uint32_t>& group) {
   PairAlike(golden_twins, left, group, taken, pairs);
   if (pairs.empty()) return;
   // The rest keep their partners, or get in order what has lost its own.
+  std::erase_if(left, [&](std::uint32_t call) { return taken.insert(alignment_.golden_of[call]).second; });
   std::vector<std::uint32_t> free;
   for (const std::uint32_t call : group) {
     if (!taken.contains(alignment_.golden_of[call])) free.push_back(alignment_.golden_of[call]);
   }
-  for (std::size_t i = 0; i < left.size(); ++i) pairs.emplace_back(left[i], free[i]);
+  for (const std::uint32_t call : left) {
+    const auto fits = std::find_if(free.begin(), free.end(), [&](std::uint32_t golden) {
+      return MayExchange(alignment_.golden_of[call], golden, golden_twins);
+    });
+    if (fits == free.end()) continue;  // its partner goes to another call, which parts the two
+    pairs.emplace_back(call, *fits);
+    free.erase(fits);
+  }
   for (const auto& [call, golden] : pairs) {
     if (alignment_.golden_of[call] == golden) continue;
     Repair(call, golden);

@@ -375,8 +375,9 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   outcome.verdict = proves                                      ? RunVerdict::kDiverged
                     : unsure                                    ? RunVerdict::kUnknown
                     : findings.worst > rules_.Threshold("lost") ? RunVerdict::kDiverged
-                    : findings.any_difference || !all_compared  ? RunVerdict::kNoise
-                                                                : RunVerdict::kIdentical;
+                    : findings.any_difference || !golden_arguments_.empty() || !all_compared
+                        ? RunVerdict::kNoise
+                        : RunVerdict::kIdentical;
   if (!proves) return;
   outcome.culprit = CulpritOf(*findings.culprit);
   if (target_.calls()[findings.culprit->call].is_random)

@@ -161,9 +161,7 @@ std::string RankVerdict::TensorsOf(const Dump& dump, std::uint32_t call) {
 }
 
 bool RankVerdict::IsReplaced(std::uint32_t call) const {
-  const std::uint32_t partner = alignment_.golden_of[call];
-  return partner != kNoCall && !target_.calls()[call].is_module &&
-         target_.calls()[call].kind != golden_.calls()[partner].kind;
+  return alignment_.is_replaced[call] && alignment_.golden_of[call] != kNoCall;
 }
 
 void RankVerdict::PairRows() {
@@ -345,10 +343,17 @@ std::optional<Blame> RankVerdict::FirstSpecial() const {
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
     const std::uint32_t partner = alignment_.golden_of[call];
     if (partner == kNoCall || target_.calls()[call].is_frame) continue;
-    const bool may_be = std::any_of(FirstOf(call), FirstOf(call + 1), [](const Facts& facts) {
-      return facts.role == Role::kOutput && !std::isfinite(facts.own_norm);
-    });
-    if (!may_be || SpecialOf(npu_, target_.calls()[call], call).made == Special::kNothing) continue;
+    // The golden is known to be finite there; a mask may be infinite in one type and not in another.
+    bool may_be = false, masked = false;
+    for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
+      const Facts& facts = facts_[row];
+      const bool is_finite = facts.Has(Facts::kMatched) && facts.norm > 0 && std::isfinite(facts.norm);
+      may_be = may_be || (facts.role == Role::kOutput && !std::isfinite(facts.own_norm) && is_finite);
+      masked = masked || facts.Has(Facts::kHuge);
+    }
+    if (!may_be) continue;
+    const Special special = SpecialOf(npu_, target_.calls()[call], call);
+    if (special.made == Special::kNothing || (masked && special.made != Special::kNan)) continue;
     if (SpecialOf(bench_, golden_.calls()[partner], partner).made != Special::kNothing) continue;
     Blame blame;
     blame.call = call;

@@ -40,8 +40,9 @@ class RankVerdict {
   // Calls of one kind in another order, where no place tells them apart: by what they were given.
   void ExchangeReordered();
   bool IsOddInput(std::size_t row) const;
-  void ExchangeAmong(const std::vector<std::uint32_t>& group);
   class Twins;
+  void ExchangeAmong(const std::vector<std::uint32_t>& group, const Twins& target_twins,
+                     const Twins& golden_twins);
   bool MayExchange(std::uint32_t golden, std::uint32_t other, const Twins& twins) const;
   void PairAlike(const Twins& twins, std::vector<std::uint32_t>& left,
                  const std::vector<std::uint32_t>& group, std::set<std::uint32_t>& taken,

@@ -222,7 +222,9 @@ class Run {
           if (workers > 1 && settings_.hooks.on_progress)
             settings_.hooks.on_progress({product.number + 1, plan.jobs.size(), 0, 0});
           if (!product.result) {
-            const bool ends_all = settings_.as_msprobe || plan.jobs.size() == 1;
+            // A recording that cannot be read costs its rank; being stopped, or a full disk, ends everything.
+            const bool ends_all =
+                settings_.as_msprobe || plan.jobs.size() == 1 || !product.result.error().told;
             if (ends_all && product.result.error().ends == Failure::Ends::kRun)
               failure = product.result.error();
             outcome_.num_skipped_ranks += !failure;

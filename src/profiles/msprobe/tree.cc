@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -146,21 +145,25 @@ Outcome<std::vector<std::pair<std::string, std::string>>> PairRanks(const StepPa
   const fs::path folders[2] = {step.npu, step.bench};
   for (int side = 0; side < 2; ++side) {
     VN_ASSIGN_OR_RETURN(names[side], RankNames(folders[side], profile, log));
-    if (names[side].empty()) {
+    if (names[side].empty() && !profile.strict_folders) {
       VN_ASSIGN_OR_RETURN(names[side], ProcNames(folders[side], log));
     }
   }
   std::vector<std::pair<std::string, std::string>> pairs;
   if (names[0].size() == 1 && names[1].size() == 1) return {{{names[0][0], names[1][0]}}};
+  const auto is_before = [](const std::string& one, const std::string& other) {
+    const int a = RankNumber(one), b = RankNumber(other);
+    return a != b ? a < b : a < 0 && one < other;  // without a number, or one too large, by the name
+  };
+  for (std::vector<std::string>& some : names) std::stable_sort(some.begin(), some.end(), is_before);
   for (std::size_t a = 0, b = 0; a < names[0].size() || b < names[1].size();) {
-    constexpr int kNone = std::numeric_limits<int>::max();
-    const int ours = a < names[0].size() ? RankNumber(names[0][a]) : kNone,
-              theirs = b < names[1].size() ? RankNumber(names[1][b]) : kNone;
-    if (ours == theirs) pairs.emplace_back(names[0][a], names[1][b]);
-    if (ours < theirs) lone.push_back(step.label + names[0][a] + " (target only)");
-    if (theirs < ours) lone.push_back(step.label + names[1][b] + " (golden only)");
-    a += ours <= theirs;
-    b += theirs <= ours;
+    if (b == names[1].size() || (a < names[0].size() && is_before(names[0][a], names[1][b]))) {
+      lone.push_back(step.label + names[0][a++] + " (target only)");
+    } else if (a == names[0].size() || is_before(names[1][b], names[0][a])) {
+      lone.push_back(step.label + names[1][b++] + " (golden only)");
+    } else {
+      pairs.emplace_back(names[0][a++], names[1][b++]);
+    }
   }
   return pairs;
 }

@@ -204,6 +204,29 @@ TEST_F(MsprobeVerdict, AnArgumentByItsPlaceIsNamedAsItsFunctionDoes) {
   EXPECT_EQ(outcome.ranks[0].outside[0].parameter, "eps");
 }
 
+TEST_F(MsprobeVerdict, WhatKeepsItsPlaceKeepsItsPartner) {
+  const auto add = [](int number, double norm, double out) {
+    const auto tensor = [](double size) {
+      return fmt::format(
+          R"({{"type":"torch.Tensor","dtype":"torch.float32","shape":[8,8],"Max":{0},"Min":-{0},"Mean":0.01,"Norm":{0}}})",
+          size);
+    };
+    return Call(fmt::format("Tensor.add_.{}.forward", number), tensor(norm), tensor(out));
+  };
+  auto golden = Chain(10), target = Chain(10);
+  for (const double norm : {3.0, 5.0, 8.0})
+    golden.push_back(add(static_cast<int>(golden.size()) - 10, norm, norm));
+  // The first is the golden's third; the second is its own, another input; the third is the golden's first.
+  target.push_back(add(0, 8, 8));
+  target.push_back(add(1, 5.5, 5.5));
+  target.push_back(add(2, 3, 3));
+  Write("g/rank0", golden);
+  Write("t/rank0", target);
+  const CompareOutcome outcome = Compare();
+  ASSERT_TRUE(outcome.ranks[0].culprit);
+  EXPECT_EQ(outcome.ranks[0].culprit->record, "Tensor.add_.1.forward");
+}
+
 TEST_F(MsprobeVerdict, AnOptimizerMayTakeTheWeightsInAnotherOrder) {
   const auto add = [](int number, double norm, int rows) {
     const std::string weight = fmt::format(

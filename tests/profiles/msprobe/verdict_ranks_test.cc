@@ -14,6 +14,16 @@ TEST_F(MsprobeVerdict, RanksArePairedByTheirNumbers) {
   EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
 }
 
+TEST_F(MsprobeVerdict, RanksWithOddNumbersAreNobodysPartner) {
+  for (const char* rank : {"rank0", "rank2147483647", "rank99999999999"})
+    Write(std::string("t/") + rank, Chain(5));
+  for (const char* rank : {"rank0", "rank88888888888"}) Write(std::string("g/") + rank, Chain(5));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.ranks.size(), 1u);
+  ASSERT_EQ(outcome.doubts.size(), 1u);
+  EXPECT_TRUE(outcome.doubts[0].starts_with("3 ranks on one side only")) << outcome.doubts[0];
+}
+
 TEST_F(MsprobeVerdict, ADamagedRankCostsOnlyItself) {
   for (const int rank : {0, 1, 2}) {
     Write(fmt::format("g/rank{}", rank), Chain(10));
