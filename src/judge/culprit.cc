@@ -24,7 +24,8 @@ struct Errors {
   double given = 0, result = 0, excused = 0;
   double inherited = 0;         // of what it has kept from its forward call, or was given and is excused
   bool shuffled = false;        // what it gave holds the same values in other places
-  std::size_t num_results = 0;  // that can be judged
+  std::size_t num_results = 0;  // that are known
+  bool is_judged = false;       // any of them is evidence of how the call computes
 };
 
 class Search {
@@ -38,7 +39,8 @@ class Search {
             std::find_if(recordings.target.begin(), recordings.target.end(),
                          [](const Call& call) { return call.pass != Pass::kForward; }) -
             recordings.target.begin())),
-        largest_result_(recordings.target.size(), kNoResult) {}
+        largest_result_(recordings.target.size(), kNoResult),
+        ahead_(recordings.target.size() + 1) {}
 
   Findings Run() {
     See();
@@ -60,7 +62,7 @@ class Search {
     std::size_t num_mixed = 0, num_paired = 0;
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       const std::span<const Facts> all = FactsOf(call);
-      if (IsOfOptimizer(call)) continue;
+      if (evidence_.IsOfOptimizer(call)) continue;
       num_paired += HasPartner(call);
       num_mixed += std::any_of(all.begin(), all.end(), [](const Facts& f) { return f.Has(Facts::kMixed); });
     }
@@ -75,13 +77,12 @@ class Search {
       bool half = false;
       for (const Facts& facts : all) {
         half = half || (facts.Has(Facts::kHalf) && !(odd_types_ && facts.Has(Facts::kMixed)));
-        const bool differs =
-            facts.TellsOtherArgument() || facts.Has(Facts::kOtherType) || facts.Has(Facts::kOtherShape);
+        const bool differs = facts.Has(Facts::kDiffers) || facts.Has(Facts::kGoldenHasMore) ||
+                             facts.Has(Facts::kOtherType) || facts.Has(Facts::kOtherShape);
         const bool is_error = facts.Has(Facts::kMeasured) && facts.error > 0;
         findings_.any_difference = findings_.any_difference || differs || is_error;
         any_evidence_ = any_evidence_ || differs;
       }
-      if (HasPartner(call) && LookAt(all).differs) findings_.beyond_noise = true;
       for (const Judged& value : evidence_.Of(call)) {
         any_evidence_ = any_evidence_ || value.error > 0;
         if (value.excused) continue;
@@ -89,11 +90,26 @@ class Search {
         if (value.IsResult()) largest_result_[call] = std::fmax(largest_result_[call], value.error);
       }
     }
+    LookAhead();
   }
 
-  // Or of a hook: a call of the forward pass behind the first of the backward pass.
-  bool IsOfOptimizer(std::uint32_t call) const {
-    return call > first_backward_ && in_.target[call].pass == Pass::kForward;
+  // What is left to find behind each call, so that a search for it may end early.
+  void LookAhead() {
+    for (std::uint32_t call = static_cast<std::uint32_t>(in_.target.size()); call-- > 0;) {
+      Ahead& ahead = ahead_[call] = ahead_[call + 1];
+      if (Follows(call)) ahead.result = std::fmax(ahead.result, largest_result_[call]);
+      for (const Facts& facts : FactsOf(call)) {
+        if (facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error < rules_.drift)
+          ahead.drifting_input = std::fmax(ahead.drifting_input, facts.error);
+      }
+    }
+  }
+
+  // A call that shows what is left of something that came in before it.
+  bool Follows(std::uint32_t call) const {
+    const Call& what = in_.target[call];
+    return !what.is_around && what.pass != Pass::kGradient && !evidence_.IsOfOptimizer(call) &&
+           largest_result_[call] != kNoResult;
   }
 
   bool IsForgotten(const Call& call) const {
@@ -105,7 +121,7 @@ class Search {
       const double error = largest_result_[call];
       const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
         return call >= one.call &&
-               (call < one.end || (IsOfOptimizer(call) && error <= rules_.shows * one.given));
+               (call < one.end || (evidence_.IsOfOptimizer(call) && error <= rules_.shows * one.given));
       };
       if (error <= findings_.worst || IsForgotten(in_.target[call])) continue;
       if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
@@ -172,8 +188,10 @@ class Search {
     std::size_t num_clean = 0;
     for (std::uint32_t i = index + 1; i < in_.target.size(); ++i) {
       const Call& call = in_.target[i];
-      if (call.is_around || call.pass == Pass::kGradient || IsOfOptimizer(i)) continue;
-      if (largest_result_[i] == kNoResult) continue;
+      if (!Follows(i)) continue;
+      const bool nothing_ahead =
+          !by_other_calls && ahead_[i].result <= limit && ahead_[i].drifting_input <= limit;
+      if (near >= rules_.orphan_reach && num_clean >= rules_.least_seen && nothing_ahead) break;
       // More may come in there, as another such bias; what differs by more than training drifts is news.
       // Nothing does in the backward pass: what differs there, and was not seen to be made, was made unseen.
       const std::span<const Facts> all = FactsOf(i);
@@ -216,12 +234,16 @@ class Search {
     return kNoCall;
   }
 
-  // Every call that is given a result of this one gives the same as its partner, to the last bit.
+  // Every call that is given a result of this one gives the same as its partner, to the last bit, or another
+  // mask of which the same holds.
   bool IsHidden(std::uint32_t index) const {
     std::set<Signature> made;
-    for (const Facts& facts : FactsOf(index)) {
-      if (facts.role == Role::kOutput && facts.error > 0) made.insert(SignatureOf(facts));
-    }
+    const auto see_results = [&](std::uint32_t call) {
+      for (const Facts& facts : FactsOf(call)) {
+        if (facts.role == Role::kOutput && facts.error > 0) made.insert(SignatureOf(facts));
+      }
+    };
+    see_results(index);
     std::size_t num_given = 0;
     for (std::uint32_t i = index + 1; i < in_.target.size(); ++i) {
       const std::span<const Facts> all = FactsOf(i);
@@ -229,8 +251,13 @@ class Search {
         return facts.role != Role::kOutput && facts.error > 0 && made.contains(SignatureOf(facts));
       });
       if (!is_given || in_.target[i].is_around) continue;
-      if (largest_result_[i] != 0) return false;
-      ++num_given;
+      if (LookAt(all).only_masks_differ) {
+        see_results(i);
+      } else if (largest_result_[i] == 0) {
+        ++num_given;
+      } else {
+        return false;
+      }
     }
     return num_given > 0;
   }
@@ -281,6 +308,7 @@ class Search {
     // Kernels of which any has rounded differently may all do, and some of them more coarsely.
     const double usual = history.size() >= rules_.least_seen ? history.Usual() : history.largest();
     double tolerance = std::fmax(rules_.factor * usual, IsSettled(call) ? rounding : prior);
+    if (look.eighth && !IsSettled(call)) tolerance = std::fmax(tolerance, rules_.prior_eighth);
     if (call.is_scaling) tolerance *= strain;
     if (call.is_step) tolerance = std::fmax(tolerance, rules_.flips * std::sqrt(made_));
     return tolerance;
@@ -307,6 +335,7 @@ class Search {
       }
       errors.shuffled = errors.shuffled || value.shuffled;
       ++errors.num_results;
+      errors.is_judged = errors.is_judged || !value.excused;
       if (value.excused) {
         errors.excused = std::fmax(errors.excused, value.error);
       } else if (std::isfinite(value.error) && value.gap <= rules_.cancel * noise * value.room) {
@@ -333,21 +362,33 @@ class Search {
     return given;
   }
 
+  void ForgetHidden(std::uint32_t index, double result) {
+    Forget(index, Window{index + 1, {index}, {}}, result);
+  }
+
+  // Names this call where one of its arguments differs and explains its result.
+  void AccuseArgument(std::uint32_t index, const Look& look, const Errors& errors, double tolerance) {
+    const Call& call = in_.target[index];
+    // It shows in the result, beyond what rounding does; of a module it may be about its form alone.
+    const double rounding =
+        look.half && !IsExact() ? rules_.rounding_half * kHalfEpsilon : rules_.rounding * kSingleEpsilon;
+    const double shows = call.is_module ? tolerance : rounding;
+    if (look.differs && errors.result > std::fmax(rules_.shows * errors.given, shows)) {
+      if (IsHidden(index)) return ForgetHidden(index, errors.result);
+      return Blame(index, Reason::kArgument, errors.given, errors.result, tolerance);
+    }
+    // What it does in place, and nobody recorded, may be anything.
+    if (look.differs && errors.num_results == 0 && !call.is_module && call.is_in_place)
+      Blame(index, Reason::kArgument, errors.given, HUGE_VAL, tolerance);
+  }
+
   // Names this call, or what came in with it, where its errors say so.
   void Accuse(std::uint32_t index, const Look& look, const Errors& errors, double tolerance, double strain) {
     const double given = errors.given, result = errors.result;
     const Call& call = in_.target[index];
-    if (IsExact() && (look.other_mask || (look.other_index && result > 0)))
-      return BlameEntry(index, given, tolerance);
-    // An argument shows in the result, beyond what rounding does; of a module it may be about its form alone.
-    const double shows = call.is_module ? tolerance : rules_.rounding * kSingleEpsilon;
-    if (look.differs && result > std::fmax(rules_.shows * given, shows)) {
-      return IsHidden(index) ? Forget(index, Window{index + 1, {index}, {}}, result)
-                             : Blame(index, Reason::kArgument, given, result, tolerance);
-    }
-    // What it does in place, and nobody recorded, may be anything.
-    if (look.differs && errors.num_results == 0 && !call.is_module && call.is_in_place)
-      return Blame(index, Reason::kArgument, given, HUGE_VAL, tolerance);
+    const bool may_show = result > 0 || (look.other_mask && errors.num_results == 0);
+    if (IsExact() && (look.other_mask || look.other_index) && may_show)
+      return IsHidden(index) ? ForgetHidden(index, given) : BlameEntry(index, given, tolerance);
     if (call.pass == Pass::kGradient) {
       if (result <= std::fmax(rules_.growth * made_, tolerance)) return;
       // What comes into its module may be as wrong, and be recorded behind it.
@@ -396,10 +437,14 @@ class Search {
     const Errors errors = ErrorsOf(index, look, fused, tolerance);
     // In noise a call is asked only where something is beyond it.
     const bool stands_out = IsSettled(call) && errors.result > rules_.alarm;
-    if (!blind && (findings_.beyond_noise || stands_out)) Accuse(index, look, errors, tolerance, strain);
+    if (!blind) AccuseArgument(index, look, errors, tolerance);
+    if (!blind && !IsExplained(index) && (findings_.beyond_noise || stands_out))
+      Accuse(index, look, errors, tolerance, strain);
     const bool counts = !call.is_frame && call.pass != Pass::kGradient && index >= forgotten_until_;
     if (!findings_.culprit && counts) Remember(index, look, errors);
   }
+
+  bool IsExplained(std::uint32_t index) const { return findings_.culprit || index < forgotten_until_; }
 
   void Remember(std::uint32_t index, const Look& look, const Errors& errors) {
     lone_.Pass(index);
@@ -407,7 +452,8 @@ class Search {
     made_ = std::fmax(made_, made);
     recent_.push_back(made);
     if (recent_.size() > kRecent) recent_.pop_front();
-    if (std::isfinite(errors.result) && look.gives_floats) HistoryOf(in_.target[index]).Add(errors.result);
+    if (errors.is_judged && std::isfinite(errors.result) && look.gives_floats)
+      HistoryOf(in_.target[index]).Add(errors.result);
   }
 
   const Recordings& in_;
@@ -418,7 +464,11 @@ class Search {
   std::vector<double> largest_result_;     // error of each call; kNoResult: it has none that can be judged
   bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others
-  double made_ = 0;                        // the largest error that a call has made so far
+  struct Ahead {                           // the largest errors from a call on
+    double result = kNoResult, drifting_input = 0;
+  };
+  std::vector<Ahead> ahead_;  // and one behind the last call
+  double made_ = 0;           // the largest error that a call has made so far
   std::deque<double> recent_;
   std::uint32_t forgotten_until_ = 0;
   std::set<std::string_view> forgotten_twins_;
@@ -436,6 +486,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       prior_product(rules.Threshold("prior_product")),
       prior_plain(rules.Threshold("prior_plain")),
       prior_half(rules.Threshold("prior_half")),
+      prior_eighth(rules.Threshold("prior_eighth")),
       prior_unseen(rules.Threshold("prior_unseen")),
       rounding(rules.Threshold("rounding")),
       rounding_half(rules.Threshold("rounding_half")),

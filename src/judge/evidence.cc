@@ -11,7 +11,14 @@ bool IsTensorInput(const Facts& facts) { return facts.role != Role::kOutput && f
 }  // namespace
 
 Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
-    : in_(recordings), rules_(rules), first_tie_(FirstTie()), first_other_size_(FirstOtherSize()) {
+    : in_(recordings),
+      rules_(rules),
+      first_backward_(static_cast<std::uint32_t>(
+          std::find_if(recordings.target.begin(), recordings.target.end(),
+                       [](const Call& call) { return call.pass != Pass::kForward; }) -
+          recordings.target.begin())),
+      first_tie_(FirstTie()),
+      first_other_size_(FirstOtherSize()) {
   const bool has_backward = std::any_of(in_.target.begin(), in_.target.end(),
                                         [](const Call& call) { return call.pass == Pass::kBackward; });
   if (has_backward) forward_of_.reserve(in_.target.size());
@@ -20,6 +27,7 @@ Evidence::Evidence(const Recordings& recordings, const CulpritRules& rules)
     if (call.is_module && call.pass == Pass::kBackward) backward_of_.emplace(call.place, i);
     if (call.pass == Pass::kForward && has_backward && !call.twin.empty()) forward_of_.emplace(call.twin, i);
     if (call.pass == Pass::kForward) continue;
+    if (call.pass == Pass::kBackward && !call.twin.empty()) backward_twins_.insert(call.twin);
     double& largest = call.pass == Pass::kGradient ? largest_gradient_ : largest_flow_;
     for (const Facts& facts : FactsOf(i)) {
       if (facts.Has(Facts::kTensor) && std::isfinite(facts.norm)) largest = std::fmax(largest, facts.norm);
@@ -34,16 +42,20 @@ bool Evidence::Differs(const Facts& facts) const {
   return !facts.Has(Facts::kMeasured) || facts.error > rules_.alarm;
 }
 
+bool Evidence::IsOfOptimizer(std::uint32_t call) const {
+  const Call& what = in_.target[call];
+  return call > first_backward_ && what.pass == Pass::kForward && PathOf(what).empty() &&
+         !backward_twins_.contains(what.twin);
+}
+
 // Behind the backward pass a program works on gradients: it clips them, averages them, makes weights of them.
 // What comes of one that is zero but for rounding differs by any percentage, as it does itself.
 void Evidence::FollowNothing() {
   const double largest = std::fmax(largest_gradient_, largest_flow_);
   if (largest == 0) return;
   std::set<Signature> of_nothing, of_something;  // results
-  bool behind = false;
-  for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
-    behind = behind || in_.target[call].pass != Pass::kForward;
-    if (!behind || in_.target[call].pass != Pass::kForward) continue;
+  for (std::uint32_t call = first_backward_; call < in_.target.size(); ++call) {
+    if (!IsOfOptimizer(call)) continue;
     std::vector<std::size_t> inputs, results;
     for (std::size_t row = in_.first[call]; row < in_.first[call + 1]; ++row) {
       if (!in_.facts[row].Has(Facts::kTensor)) continue;
@@ -170,7 +182,11 @@ bool Evidence::IsTiny(const Facts& facts, double beside) const {
 bool Evidence::IsNothing(std::uint32_t call, const Facts& facts) const {
   const Pass pass = in_.target[call].pass;
   if (pass == Pass::kForward) return false;
-  if (pass == Pass::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_) return true;
+  // In noise the side with the coarser kernels shows more of a gradient that is zero.
+  if (pass == Pass::kGradient && facts.norm < rules_.gradient_floor * largest_gradient_ &&
+      facts.own_norm < rules_.gradient_floor_half * largest_gradient_) {
+    return true;
+  }
   return IsTiny(facts, pass == Pass::kGradient ? largest_gradient_ : largest_flow_);
 }
 

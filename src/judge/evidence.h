@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "judge/culprit.h"
@@ -41,6 +42,9 @@ class Evidence {
   std::uint32_t BackwardOf(std::uint32_t gradient) const;
   // What differs of a call's inputs is excused from now on, wherever it comes in again.
   void Forgive(std::uint32_t call);
+  // Behind the first of the backward pass, and no part of a model that runs once more: a hook, or what works
+  // on gradients and weights.
+  bool IsOfOptimizer(std::uint32_t call) const;
 
  private:
   struct Source {
@@ -67,6 +71,8 @@ class Evidence {
   bool any_half_ = false;        // 16 bits or fewer take part
   std::unordered_map<std::string_view, std::uint32_t> backward_of_;  // modules, by their place
   std::unordered_map<std::string_view, std::uint32_t> forward_of_;   // by twin
+  std::unordered_set<std::string_view> backward_twins_;              // of all calls of the backward pass
+  std::uint32_t first_backward_;                                     // the number of calls: none
   std::uint32_t first_tie_, first_other_size_;
   std::vector<bool> comes_of_nothing_;  // each of the facts; empty: none does
   std::set<Signature> forgiven_;

@@ -27,6 +27,10 @@ bool IsHuge(const Value& value) { return IsHuge(value.max) || IsHuge(value.min);
 
 bool Same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
+bool HoldsBooleans(const Value& value) {
+  return value.dtype.ends_with("bool") || value.dtype.ends_with("Bool");
+}
+
 struct Distance {
   double error = 0, gap = 0;
 };
@@ -51,7 +55,7 @@ double NormOf(const Value& value) {
 // be zero up to rounding itself.
 Distance FromStatistics(const Value& t, const Value& g) {
   Distance distance;
-  const double size = SizeOf(g);
+  const double size = std::fmax(SizeOf(g), HoldsBooleans(g) ? 1 : 0);
   const auto see = [&](double a, double b, double scale, double spread) {
     if (!Known(a) || !Known(b) || Same(a, b)) return;
     const double difference = std::fabs(a - b);
@@ -139,6 +143,7 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   set(Facts::kPlain, target.kind == Value::Kind::kPlain);
   set(Facts::kFloat, target.is_float);
   set(Facts::kHalf, target.is_half || (golden != nullptr && golden->is_half));
+  set(Facts::kEighth, target.is_eighth || (golden != nullptr && golden->is_eighth));
   set(Facts::kHuge, IsHuge(target) || (golden != nullptr && IsHuge(*golden)));
   facts.num_elements = static_cast<float>(golden ? golden->num_elements : target.num_elements);
   facts.own_norm = Clamped(NormOf(target));

@@ -15,12 +15,14 @@ enum class Role : std::uint8_t { kInput, kParameter, kOutput, kGradient };
 
 // What one side recorded of a value. Views live as long as the recording.
 struct Value {
-  // No statistic says this: it is nobody's mask value, as the lowest number of a type is.
-  static constexpr double kUnknown = -std::numeric_limits<double>::denorm_min();
+  // No statistic says this: it is nobody's mask value, as the lowest number of a type is, and no denormal,
+  // which equals 0 in programs that flush those.
+  static constexpr double kUnknown = -0x1.5a17c3e9b2d4fp-1000;
 
   enum class Kind : std::uint8_t { kNone, kTensor, kPlain } kind = Kind::kNone;
   bool is_float = false;
-  bool is_half = false;  // 16 bits or fewer
+  bool is_half = false;    // 16 bits or fewer
+  bool is_eighth = false;  // 8 bits
   std::string_view dtype, shape;
   double num_elements = 0;
   double max = kUnknown, min = kUnknown, mean = kUnknown, norm = kUnknown;
@@ -39,6 +41,7 @@ struct Facts {
     kPlain = 4,
     kDiffers = 8,  // a plain one that is not the same, or that one side does not have
     kHalf = 16,    // on either side
+    kEighth = 1048576,
     kFloat = 32,
     kMixed = 64,  // of different dtypes
     kOtherShape = 128,
@@ -67,7 +70,7 @@ struct Facts {
   Role role = Role::kInput;
 
   bool Has(Flag flag) const { return (flags & flag) != 0; }
-  bool TellsOtherArgument() const { return Has(kDiffers) || Has(kGoldenHasMore); }
+  bool TellsOtherArgument() const { return (Has(kDiffers) && role != Role::kOutput) || Has(kGoldenHasMore); }
 };
 
 // By which a value is known again at other calls.

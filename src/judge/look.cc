@@ -4,12 +4,13 @@ namespace vernier {
 
 Look LookAt(std::span<const Facts> all) {
   Look look;
-  bool other_type = false, same_type = false, mixed_input = false;
+  bool other_type = false, same_type = false, mixed_input = false, other_result = false;
   for (const Facts& facts : all) {
     const bool is_output = facts.role == Role::kOutput;
     const bool is_input = facts.role == Role::kInput;
     const auto see = [](bool& flag, bool holds) { flag = flag || holds; };
     see(look.half, facts.Has(Facts::kHalf));
+    see(look.eighth, facts.Has(Facts::kEighth));
     see(look.mixed, facts.Has(Facts::kMixed));
     see(look.differs, facts.TellsOtherArgument());
     see(other_type, facts.Has(Facts::kOtherType));
@@ -28,9 +29,12 @@ Look LookAt(std::span<const Facts> all) {
     // Of a mask a checksum tells only that it is another one.
     see(look.other_mask,
         is_input && facts.Has(Facts::kHuge) && facts.Has(Facts::kChecked) && facts.error > 0);
+    see(look.only_masks_differ, is_output && is_masked && facts.error > 0);
+    see(other_result, is_output && !is_masked && facts.error > 0);
     see(look.local, is_output && facts.Has(Facts::kLocal));
     see(look.keeps_mean, is_output && facts.Has(Facts::kMeanKept));
   }
+  look.only_masks_differ = look.only_masks_differ && !other_result;
   // Another dtype is an argument like others where it is not only the one that everything has.
   look.differs = look.differs || (other_type && same_type && !mixed_input);
   return look;

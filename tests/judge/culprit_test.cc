@@ -353,9 +353,10 @@ TEST_F(Pairing, OtherIntegersAreTheCauseOfAnotherOutput) {
 
 TEST_F(Pairing, AnotherMaskIsKnownByItsChecksumAlone) {
   Same("linear", 6);
-  Add("add", 1e-30, 0);
+  Add("add", 1e-30, 1e-30);
   Input().flags |= Facts::kHuge | Facts::kChecked;
-  Add("softmax", 0, 0.3);
+  Output().flags |= Facts::kHuge | Facts::kChecked;
+  Add("softmax", 1e-30, 0.3);
   const Findings found = Find();
   ASSERT_TRUE(found.culprit);
   EXPECT_EQ(found.culprit->call, 6u);

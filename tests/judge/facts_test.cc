@@ -32,6 +32,19 @@ TEST(FactsOf, StatisticsAreAsFarApartAsTheWorstOfThem) {
   EXPECT_FLOAT_EQ(ByStatistics(Tensor(2, -1, 0.3, 10), golden).error, 0.2F);
 }
 
+TEST(FactsOf, NoStatisticIsTakenForUnknownInProgramsThatFlushDenormals) {
+  EXPECT_TRUE(std::isnormal(Value::kUnknown));
+}
+
+TEST(FactsOf, BooleansAreOneApart) {
+  Value golden = Tensor(0, 0, Value::kUnknown, Value::kUnknown), target = golden;
+  golden.dtype = target.dtype = "torch.bool";
+  golden.is_float = target.is_float = false;
+  EXPECT_EQ(ByStatistics(target, golden).error, 0);
+  target.max = 1;
+  EXPECT_EQ(ByStatistics(target, golden).error, 1);
+}
+
 TEST(FactsOf, NanOnBothSidesAgrees) {
   const Value nan = Tensor(NAN, NAN, NAN, NAN);
   EXPECT_EQ(ByStatistics(nan, nan).error, 0);

@@ -245,14 +245,13 @@ RankVerdict::Unread RankVerdict::NumUnread() const {
   for (std::size_t row = 0; row < facts_.size(); ++row) {
     const Facts& facts = facts_[row];
     if (wanted_[row] == kNoRow || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
-    // Of booleans nothing is recorded that could be held against numbers.
     const bool is_comparable = !facts.Has(Facts::kOtherShape) && !facts.Has(Facts::kMixed);
     if (facts.Has(Facts::kMeasured) || !is_comparable || facts.num_elements == 0) continue;
     if (has_any(npu_.Read(npu_.rows()[row], arena), arena) ||
         has_any(bench_.Read(bench_.rows()[wanted_[row]], arena), arena)) {
       ++count.of_one_side;
     } else {
-      count.of_both += facts.Has(Facts::kFloat);
+      ++count.of_both;
     }
   }
   return count;
@@ -265,11 +264,11 @@ std::uint64_t RankVerdict::NumLoneTensors() const {
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
     const bool is_pair = alignment_.golden_of[call] != kNoCall && alignment_.how[call] != PairedBy::kFused;
     for (std::size_t row = first_[call]; is_pair && row < first_[call + 1]; ++row) {
-      if (wanted_[row] != kNoRow) {
-        has_partner[wanted_[row]] = true;
-      } else {
-        count += facts_[row].Has(Facts::kTensor);
-      }
+      const Facts& facts = facts_[row];
+      if (wanted_[row] != kNoRow) has_partner[wanted_[row]] = true;
+      // A partner may be None, or a number.
+      const bool is_alone = wanted_[row] == kNoRow || facts.Has(Facts::kDiffers);
+      count += facts.Has(Facts::kTensor) && is_alone;
     }
   }
   TextArena arena;
@@ -355,8 +354,10 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
                     Plural(alignment_.fused.size(), "fused call")));
   }
   for (const Forgotten& one : findings.forgotten) {
+    const std::uint32_t input = WorstInput(one.call);
     outcome.doubts.push_back(fmt::format("{} of {} differs, but nothing that follows does",
-                                         PortOf(WorstInput(one.call)), target_.calls()[one.call].name));
+                                         input == kNoRow ? "an argument" : PortOf(input),
+                                         target_.calls()[one.call].name));
   }
   const std::uint64_t num_lone = NumLoneTensors();
   if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));

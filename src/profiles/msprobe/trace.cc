@@ -84,6 +84,13 @@ bool HasAny(std::string_view text, std::initializer_list<std::string_view> words
                      [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
+// Of booleans 0 and 1.
+std::optional<double> StatisticOf(const Cell& cell) {
+  if (cell.kind == Cell::Kind::kText && cell.text == "True") return 1;
+  if (cell.kind == Cell::Kind::kText && cell.text == "False") return 0;
+  return NumericOf(cell);
+}
+
 }  // namespace
 
 Trace::Trace(const Dump& dump, const Rules& rules, const Renames& renames) : dump_(dump), rules_(rules) {
@@ -247,11 +254,12 @@ Value ValueOf(const Leaf& leaf, TextArena& arena) {
   value.dtype = leaf.dtype;
   value.shape = leaf.shape;
   value.is_float = HasAny(leaf.dtype, {"float", "Float", "complex", "Complex", "hif"});
+  value.is_eighth = HasAny(leaf.dtype, {"float8", "Float8", "hif"});
   value.is_half = HasAny(leaf.dtype, {"float16", "Float16", "float8", "Float8", "hif"});
   value.num_elements = NumElements(leaf.shape);
   double* const statistics[] = {&value.max, &value.min, &value.mean, &value.norm};
   for (std::size_t i = 0; i < std::size(statistics); ++i) {
-    if (const auto number = NumericOf(leaf.statistics[i])) *statistics[i] = *number;
+    if (const auto number = StatisticOf(leaf.statistics[i])) *statistics[i] = *number;
   }
   if (leaf.has_md5) value.checksum = leaf.md5;
   value.num_masked = leaf.sketch_bad;

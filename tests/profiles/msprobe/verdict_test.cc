@@ -27,6 +27,26 @@ TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   EXPECT_EQ(rank.outside[0].name, "Functional.embedding.0.forward.input.0");
 }
 
+TEST_F(MsprobeVerdict, BooleansWholeNumbersAndNoneAreNotGreenWhereTheyDiffer) {
+  const auto verdict_of = [&](const std::string& target, const std::string& golden) {
+    for (const auto& [side, value] : {std::pair("t", target), std::pair("g", golden)}) {
+      auto calls = Chain(10);
+      calls[4] = Call("Functional.linear.4.forward", Tensor("2.0"), Tensor("2.0") + "," + value);
+      Write(std::string(side) + "/rank0", calls);
+    }
+    return Compare().verdict;
+  };
+  const auto of_type = [](const std::string& dtype, const std::string& max) {
+    return R"({"type":"torch.Tensor","dtype":"torch.)" + dtype + R"(","shape":[9],"Max":)" + max +
+           R"(,"Min":)" + (max == "true" ? "false" : max) + R"(,"Mean":null,"Norm":null})";
+  };
+  EXPECT_EQ(verdict_of(of_type("bool", "true"), of_type("bool", "true")), RunVerdict::kIdentical);
+  EXPECT_NE(verdict_of(of_type("bool", "true"), of_type("bool", "false")), RunVerdict::kIdentical);
+  EXPECT_EQ(verdict_of(of_type("int64", "3"), of_type("int64", "3")), RunVerdict::kIdentical);
+  EXPECT_NE(verdict_of(of_type("int64", "null"), of_type("int64", "null")), RunVerdict::kIdentical);
+  EXPECT_NE(verdict_of(of_type("int64", "3"), "null"), RunVerdict::kIdentical);
+}
+
 TEST_F(MsprobeVerdict, WhatOneSideHasNoNumbersOfIsNotGreen) {
   auto calls = Chain(10);
   Write("t/rank0", calls);

@@ -1,0 +1,149 @@
+#include "judge/evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "pairing.h"
+
+namespace vernier {
+namespace {
+
+Facts PlainOf(Role role) {
+  Facts facts;
+  facts.role = role;
+  facts.flags = Facts::kPlain | Facts::kMatched | Facts::kDiffers;
+  return facts;
+}
+
+class EvidenceTest : public Pairing {
+ protected:
+  void AddFirst(const Facts& facts) {
+    facts_.insert(facts_.begin() + static_cast<std::ptrdiff_t>(first_[first_.size() - 2]), facts);
+    first_.back() = facts_.size();
+  }
+  void AddLast(const Facts& facts) {
+    facts_.push_back(facts);
+    first_.back() = facts_.size();
+  }
+};
+
+TEST_F(EvidenceTest, CallsOfWhichNothingIsKnownDoNotShowHowTheirClassComputes) {
+  for (int i = 0; i < 5; ++i) {
+    Add("masked_fill", 0, 0);
+    Output().flags |= Facts::kHuge;
+  }
+  Same("linear", 20);
+  Add("gelu", 0, 5e-5);
+  Add("linear", 5e-5, 3e-4);
+  EXPECT_FALSE(Find().culprit);
+  Reset();
+  Same("gelu", 5);
+  Same("linear", 20);
+  Add("gelu", 0, 5e-5);
+  Add("linear", 5e-5, 3e-4);
+  EXPECT_TRUE(Find().culprit) << "here five calls of the class are the same to the last bit";
+}
+
+TEST_F(EvidenceTest, AnArgumentThatMovesNothingLeavesTheAlarmWhereItIs) {
+  Same("gelu", 6);
+  Add("dropout", 0, 0);
+  AddFirst(PlainOf(Role::kInput));
+  Add("gelu", 0, 5e-6);
+  EXPECT_FALSE(Find().culprit);
+}
+
+TEST_F(EvidenceTest, APlainResultThatDiffersIsNoArgument) {
+  Same("gelu", 6);
+  Add("clip_grad_norm_", 3e-5, kNone).is_in_place = true;
+  AddLast(PlainOf(Role::kOutput));
+  const Findings found = Find();
+  EXPECT_FALSE(found.culprit);
+  EXPECT_TRUE(found.any_difference);
+}
+
+TEST_F(EvidenceTest, ASecondForwardPassIsNotWhatBecomesOfGradients) {
+  const auto build = [&](bool has_backward) {
+    Reset();
+    Same("linear", 6);
+    Add("linear", 1e-7, 1e-7, Pass::kBackward);
+    Input().norm = Input().own_norm = Output().norm = Output().own_norm = 1e9F;  // the loss is scaled
+    Add("linear", 6, 6).twin = "linear.6";
+    Add("linear", 6, 6).twin = "linear.7";
+    if (has_backward) Add("linear", 1e-7, 1e-7, Pass::kBackward).twin = "linear.6";
+    return Find();
+  };
+  const Findings found = build(true);
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 7u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+  EXPECT_FALSE(build(false).culprit) << "an optimizer's: a gradient of nothing";
+}
+
+TEST_F(EvidenceTest, AGradientThatIsNothingOnOneSideAloneIsJudged) {
+  const auto build = [&](float own_norm) {
+    Reset();
+    Same("linear", 6);
+    Add("weight", kNone, 1e-7, Pass::kGradient);
+    Add("bias", kNone, HUGE_VAL, Pass::kGradient);
+    Output().norm = 0;
+    Output().own_norm = own_norm;
+    return Find();
+  };
+  EXPECT_TRUE(build(70).culprit);
+  EXPECT_FALSE(build(1e-3F).culprit) << "the noise of a coarser kernel";
+}
+
+TEST_F(EvidenceTest, AMaskWhoseEffectIsGoneToTheLastBitHidesNobody) {
+  const auto build = [&](double behind) {
+    Reset();
+    Same("linear", 6);
+    Add("add", 0, 1e-38);
+    Facts mask = Tensor(Role::kInput, 1e-38);
+    mask.flags |= Facts::kHuge | Facts::kChecked;
+    AddFirst(mask);
+    Output().flags |= Facts::kHuge | Facts::kChecked;
+    Add("softmax", 1e-38, behind);
+    Input().flags |= Facts::kHuge | Facts::kChecked;
+    for (int i = 0; i < 6; ++i) Add("linear", behind, behind);
+    Add("linear", behind, 0.1);
+    return Find();
+  };
+  Findings found = build(0);
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 14u);
+  EXPECT_EQ(found.culprit->reason, Reason::kOutput);
+  EXPECT_EQ(found.forgotten.size(), 1u);
+  found = build(0.03);
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
+TEST_F(EvidenceTest, OneStepOfEightBitsIsNoFaultInNoise) {
+  for (int i = 0; i < 6; ++i) {
+    Add("gelu", 2e-3, 2e-3);
+    Output().flags |= Facts::kHalf;
+  }
+  Add("to", 2e-3, 0.07);
+  Output().flags |= Facts::kHalf | Facts::kEighth;
+  EXPECT_FALSE(Find().culprit);
+  Output().error = 0.3F;
+  EXPECT_TRUE(Find().culprit);
+}
+
+TEST_F(EvidenceTest, ManyThatComeInAndMoveNothingAreEachToldOnce) {
+  Same("linear", 6);
+  constexpr std::size_t kMany = 20'000;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    Add("gelu", 0.5, 1e-5);
+    Input().norm = Input().own_norm = static_cast<float>(i + 1);
+  }
+  Same("tanh", 10);
+  const Findings found = Find();
+  EXPECT_FALSE(found.culprit);
+  EXPECT_GT(found.forgotten.size(), kMany / 10);
+}
+
+}  // namespace
+}  // namespace vernier
