@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/json_cursor.h"
+#include "core/mapped_file.h"
 #include "core/text.h"
 #include "judge/rules_shipped.h"
 
@@ -43,6 +44,12 @@ Result<Rules> Rules::Make(std::span<const std::string_view> shipped,
   for (const std::string_view table : shipped) VN_RETURN_IF_ERROR(rules.Merge(table, "shipped rules", true));
   if (overrides) VN_RETURN_IF_ERROR(rules.Merge(*overrides, file_name, false));
   return rules;
+}
+
+Result<Rules> Rules::VerdictWith(const std::string& path) {
+  if (path.empty()) return Verdict();
+  VN_ASSIGN_OR_RETURN(const FileRef file, MappedFile::Open(path));
+  return Make({}, TextOf(file), path);
 }
 
 const Rules& Rules::Verdict() {

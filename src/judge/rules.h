@@ -21,6 +21,8 @@ class Rules {
                             std::optional<std::string_view> overrides = {}, std::string_view file_name = {});
   // Of rules/verdict.json alone.
   static const Rules& Verdict();
+  // The same with a user's file; an empty path: none.
+  static Result<Rules> VerdictWith(const std::string& path);
 
   double Threshold(std::string_view key) const;
   std::string_view Message(std::string_view key) const;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "core/text.h"
-#include "judge/rules.h"
 
 namespace vernier {
 
@@ -11,8 +10,8 @@ bool IsSame(const PairMeasures& measures) {
   return measures.max_abs_diff == 0 && measures.num_special_mismatches() == 0;
 }
 
-void JudgeRows(const RowVerdict& rows, RankOutcome& outcome) {
-  const double share = Rules::Verdict().Threshold(rows.fuses ? "unmatched_rows" : "unmatched_share");
+void JudgeRows(const RowVerdict& rows, const Rules& rules, RankOutcome& outcome) {
+  const double share = rules.Threshold(rows.fuses ? "unmatched_rows" : "unmatched_share");
   const std::uint64_t num_alone = outcome.num_only_target() + outcome.num_only_golden;
   const double all = static_cast<double>(outcome.num_target + outcome.num_golden);
   if (outcome.num_matched == 0) outcome.doubts.push_back("no tensor has a partner");

@@ -62,6 +62,7 @@ class Comparison {
   }
 
   Result<RankOutcome> Run() {
+    VN_ASSIGN_OR_RETURN(const Rules rules, Rules::VerdictWith(request_.rules));
     Count();
     MeasureOptions measure;
     measure.groups = Group::kDiff | Group::kRelative | Group::kClose | Group::kUlp;
@@ -90,7 +91,7 @@ class Comparison {
       queue_.Finish();
     }
     if (!written_) return written_.error();
-    JudgeRows({num_same_}, outcome_);
+    JudgeRows({num_same_}, rules, outcome_);
     return std::move(outcome_);
   }
 

@@ -46,8 +46,9 @@ Result<Settings> SettingsOf(const CompareRequest& request, const CompareHooks& h
   settings.target = request.target;
   settings.golden = request.golden;
   VN_RETURN_IF_ERROR(TakeFamilyOptions(request.options, kOptions, "dumps of graph mode", settings));
-  if (request.rtol >= 0 || request.atol >= 0 || request.check_dtype || !request.rules.empty()) {
-    return Error{ErrorCode::kBadArgument, "--rtol, --atol, --check-dtype, --rules",
+  VN_ASSIGN_OR_RETURN(settings.rules, Rules::VerdictWith(request.rules));
+  if (request.rtol >= 0 || request.atol >= 0 || request.check_dtype) {
+    return Error{ErrorCode::kBadArgument, "--rtol, --atol, --check-dtype",
                  "dumps of graph mode are judged by Cosine >= 0.99 and MaxRelativeErr < 0.01"};
   }
   if (request.match.value_or(MatchMode::kExact) != MatchMode::kExact || !request.renames.empty() ||

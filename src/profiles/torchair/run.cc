@@ -317,7 +317,7 @@ class TorchairRun {
     outcome.num_target = outcome.num_matched + alone_target;
     outcome.num_golden = outcome.num_matched + outcome.num_only_golden;
     outcome.num_matched_by.emplace_back(golden_is_ge_ ? "operator name" : "FX node", outcome.num_matched);
-    JudgeRows({counts.num_same, /*fuses=*/true}, outcome);
+    JudgeRows({counts.num_same, /*fuses=*/true}, settings_.rules, outcome);
   }
 
   static std::string SummaryOf(const GraphJob& job, Mode mode, const GraphTokens& tokens,

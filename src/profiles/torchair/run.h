@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "judge/rules.h"
 #include "report/result_reports.h"
 #include "vernier/compare.h"
 
@@ -24,6 +25,7 @@ struct Settings {
   SelectOptions select;
   bool strict = false;  // items without a partner count as a difference
   int num_threads = 0;
+  Rules rules = Rules::Verdict();
 };
 
 Result<CompareOutcome> Run(const Settings& settings, const CompareHooks& hooks);

@@ -118,7 +118,7 @@ std::string CountsText(const Counts& counts, const KeyPairing& pairing) {
 }
 
 RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const KeyPairing& pairing,
-                      const Counts& counts) {
+                      const Counts& counts, const Rules& rules) {
   RankOutcome outcome;
   outcome.rank = std::to_string(target.rank);
   outcome.mode = "tensors";
@@ -137,7 +137,7 @@ RankOutcome OutcomeOf(const Recording& target, const Recording& golden, const Ke
   outcome.num_failed = count(RowStatus::kFail) + count(RowStatus::kShape);
   outcome.num_errors = count(RowStatus::kError);
   outcome.num_measured = count(RowStatus::kGood) + count(RowStatus::kFail);
-  JudgeRows({counts.num_same, /*fuses=*/true}, outcome);
+  JudgeRows({counts.num_same, /*fuses=*/true}, rules, outcome);
   if (!counts.first_failing.empty()) {
     Culprit& found = outcome.culprit.emplace();
     found.record = counts.first_failing;
@@ -164,6 +164,7 @@ std::span<const FamilyOption> Options() {
 Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks& hooks) {
   Limits limits;
   VN_RETURN_IF_ERROR(TakeFamilyOptions(request.options, kOptions, "HDF5 recordings", limits));
+  VN_ASSIGN_OR_RETURN(const Rules rules, Rules::VerdictWith(request.rules));
   VN_ASSIGN_OR_RETURN(const Recording target, Recording::Open(request.target, request.num_threads));
   VN_ASSIGN_OR_RETURN(const Recording golden, Recording::Open(request.golden, request.num_threads));
   VN_ASSIGN_OR_RETURN(const KeyPairing pairing, MatchKeys(target, golden, request.match));
@@ -174,7 +175,7 @@ Result<CompareOutcome> Compare(const CompareRequest& request, const CompareHooks
   VN_ASSIGN_OR_RETURN(const Counts counts, CompareKeys({target, golden, pairing, request, hooks, limits},
                                                        reports, [&](const Row& row) { screen.Add(row); }));
   CompareOutcome outcome;
-  outcome.ranks.push_back(OutcomeOf(target, golden, pairing, counts));
+  outcome.ranks.push_back(OutcomeOf(target, golden, pairing, counts, rules));
   const RankOutcome& found = outcome.ranks.front();
   outcome.verdict = VerdictOf(outcome);
   outcome.status = StatusOf(outcome, request.strict);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,6 +41,18 @@ class CompareTest : public testing::Test {
   std::vector<std::string> rows_;
   std::uint64_t num_bytes_ = 0;
 };
+
+TEST_F(CompareTest, TheShareWithoutAPartnerIsTheUsersToSet) {
+  for (const char* name : {"t/a.npy", "g/a.npy", "t/b.npy"}) Put(name, {1, 2});
+  EXPECT_EQ(Compare("t", "g")->verdict, RunVerdict::kUnknown);
+  CompareRequest request;
+  request.target = folder_.path() / "t";
+  request.golden = folder_.path() / "g";
+  request.rules = folder_.path() / "rules.json";
+  EXPECT_FALSE(native::Compare(request, {})) << "there is no such file";
+  std::ofstream(request.rules) << R"({"thresholds": {"unmatched_share": 0.9}})";
+  EXPECT_EQ(native::Compare(request, {})->verdict, RunVerdict::kNoise);
+}
 
 TEST_F(CompareTest, GivesARowForEachTensorOfEitherSide) {
   Put("t/a.npy", {1, 2});
