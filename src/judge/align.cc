@@ -330,12 +330,10 @@ class Aligner {
     for (const auto& [names, times] : found) sorted.emplace_back(times, names);
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& x, const auto& y) { return x.first > y.first; });
-    for (const auto& entry : sorted) {
-      const std::pair<std::string, std::string>& names = entry.second;
+    std::unordered_set<std::string_view> taken;
+    for (const auto& [times, names] : sorted) {
       // Of two for one name the first is right more often.
-      const bool is_taken = std::any_of(result_.renames.begin(), result_.renames.end(),
-                                        [&](const auto& other) { return other.first == names.first; });
-      if (!is_taken) result_.renames.push_back(names);
+      if (taken.insert(names.first).second) result_.renames.push_back(names);
     }
   }
 

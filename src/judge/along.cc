@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace vernier {
@@ -91,12 +92,14 @@ Parts CutAt(std::size_t depth, const Recordings& recordings, std::span<const std
     if (is_new) parts.emplace_back(prefix, 0);
     parts[place->second].second = std::fmax(parts[place->second].second, ErrorOf(recordings, call));
   }
-  std::erase_if(parts, [&](const auto& part) {
-    return std::any_of(at.begin(), at.end(), [&](const auto& other) {
-      return other.first.size() > part.first.size() && other.first.starts_with(part.first) &&
-             other.first[part.first.size()] == '.';
-    });
-  });
+  std::unordered_set<std::string_view> around;
+  for (const auto& [prefix, place] : at) {
+    for (std::size_t dot = prefix.rfind('.'); dot != std::string_view::npos && dot > 0;
+         dot = prefix.rfind('.', dot - 1)) {
+      around.insert(prefix.substr(0, dot));
+    }
+  }
+  std::erase_if(parts, [&](const auto& part) { return around.contains(part.first); });
   return parts;
 }
 

@@ -12,9 +12,11 @@ std::string_view Above(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-// A path and all above it.
+// A path and what is above it, so far as models are nested; a name of a stranger may have any number of dots.
 void AddWithAbove(std::string_view path, Paths& paths) {
-  while (paths.insert(path).second && !path.empty()) path = Above(path);
+  constexpr int kDeepest = 256;
+  for (int depth = 0; depth < kDeepest && paths.insert(path).second && !path.empty(); ++depth)
+    path = Above(path);
 }
 
 }  // namespace
