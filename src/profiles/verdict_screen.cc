@@ -318,12 +318,14 @@ std::string StateText(const RankOutcome& rank) {
         const bool is_whole =
             rank.num_calls > 0 ? rank.num_alone == 0 : rank.num_only_target() + rank.num_only_golden == 0;
         return !is_whole ? "what was compared is the same; see below for what has no partner"
-                         : "the results are the same; what differs came from outside and moved none of them";
+                         : "no result that was judged differs; what differs came from outside";
       }
       return fmt::format(
           "the largest error is {} in {}: {}", ErrorText(rank.worst_error), rank.worst_record,
           rank.worst_error <= kOfRounding ? "rounding explains it" : "grown from rounding, call by call");
     case RunVerdict::kDiverged:
+      if (rank.worst_record.empty() && rank.num_failed == 0)
+        return "no call makes the difference; it lies in what came from outside";
       if (rank.worst_record.empty())
         return Plural(rank.num_failed, "row") + " differ by more than the tolerance";
       if (std::isinf(rank.worst_error)) {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "core/md5.h"
 #include "core/text.h"
 
 namespace vernier::msprobe {
@@ -14,6 +17,8 @@ namespace {
 
 constexpr std::string_view kSenders[] = {"send", "isend"}, kReceivers[] = {"recv", "irecv"};
 constexpr std::string_view kGroup = "torch.ProcessGroup", kInteger = "<class 'int'>";
+
+constexpr std::size_t kLongest = 40;  // text of a group that is kept as it is
 
 enum class Direction : std::uint8_t { kAll, kSends, kReceives };
 
@@ -73,6 +78,13 @@ std::vector<Meeting> MeetingsOf(const Dump& dump, const Trace& trace, int rank) 
     const std::string_view from = sends ? own : peer, to = sends ? peer : own;
     meetings.push_back({call, fmt::format("message {} {} {}", from, to, group), sends, !sends});
   };
+  // A group of a thousand ranks is a long text, and each of its meetings would keep it.
+  std::map<std::string, std::string, std::less<>> short_of;
+  const auto short_name = [&](const std::string& group) -> const std::string& {
+    const auto [found, is_new] = short_of.try_emplace(group);
+    if (is_new) found->second = group.size() > kLongest ? NameBasedUuid(group) : group;
+    return found->second;
+  };
   for (std::uint32_t call = 0; call < trace.calls().size(); ++call) {
     const Call& what = trace.calls()[call];
     if (!what.is_collective || what.pass != Pass::kForward) continue;
@@ -93,9 +105,9 @@ std::vector<Meeting> MeetingsOf(const Dump& dump, const Trace& trace, int rank) 
     const Named named = NamedBy(dump, trace, record);
     const Direction direction = DirectionOf(api);
     if (direction == Direction::kAll) {
-      meetings.push_back({call, fmt::format("{} {}", api, named.group), true, true});
+      meetings.push_back({call, fmt::format("{} {}", api, short_name(named.group)), true, true});
     } else {
-      add_message(call, direction == Direction::kSends, named.peer, named.group);
+      add_message(call, direction == Direction::kSends, named.peer, short_name(named.group));
     }
   }
   return meetings;

@@ -287,7 +287,7 @@ class Run {
     }
   }
 
-  // Where a step is the same to the last bit, no rounding explains that the weights of the next one differ.
+  // Where nothing differs in a step, no rounding explains that the weights of the next one differ.
   void FindWhatHappenedBetweenSteps() {
     std::map<std::string_view, const RankOutcome*> before;  // of each rank, the step before
     for (RankOutcome& rank : outcome_.ranks) {
@@ -302,8 +302,7 @@ class Run {
       rank.verdict = RunVerdict::kDiverged;
       rank.doubts.insert(
           rank.doubts.begin(),
-          fmt::format("{} is the same to the last bit, and weights differ here: look at what the "
-                      "optimizer did",
+          fmt::format("nothing differs in {}, and weights differ here: look at what the optimizer did",
                       last->rank));
     }
   }

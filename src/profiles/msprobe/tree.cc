@@ -32,8 +32,8 @@ bool IsNumbered(std::string_view prefix, std::string_view name) {
 bool IsRankName(std::string_view name) { return name == kRank || IsNumbered(kRank, name); }
 
 void SortByNumber(std::vector<std::string>& names) {
-  std::sort(names.begin(), names.end(),
-            [](const std::string& a, const std::string& b) { return RankNumber(a) < RankNumber(b); });
+  std::stable_sort(names.begin(), names.end(),
+                   [](const std::string& a, const std::string& b) { return RankNumber(a) < RankNumber(b); });
 }
 
 Outcome<std::vector<std::string>> RankNames(const fs::path& folder, const Profile& profile, Log& log) {
@@ -150,7 +150,15 @@ Outcome<std::vector<std::pair<std::string, std::string>>> PairRanks(const StepPa
     }
   }
   std::vector<std::pair<std::string, std::string>> pairs;
-  if (names[0].size() == 1 && names[1].size() == 1) return {{{names[0][0], names[1][0]}}};
+  if (names[0].size() == 1 && names[1].size() == 1) {
+    const std::string &one = names[0][0], &other = names[1][0];
+    if (one != other && IsNumbered(kRank, one) && IsNumbered(kRank, other)) {
+      log.Say(LogLevel::kWarning,
+              fmt::format("{}{} of the target is compared with {} of the golden: neither has another rank.",
+                          step.label, one, other));
+    }
+    return {{{one, other}}};
+  }
   const auto is_before = [](const std::string& one, const std::string& other) {
     const int a = RankNumber(one), b = RankNumber(other);
     return a != b ? a < b : a < 0 && one < other;  // without a number, or one too large, by the name
@@ -233,7 +241,9 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
     if (IsFolder(ours) != IsFolder(theirs)) tell_lone(std::string(folder), IsFolder(ours));
     if (!IsFolder(ours) || !IsFolder(theirs)) continue;
     const auto labelled = [&](const std::string& step) { return (fs::path(folder) / step).generic_string(); };
-    for (const std::string& step : NamesIn(ours)) {
+    std::vector<std::string> names = NamesIn(ours);
+    if (!as_msprobe) SortByNumber(names);
+    for (const std::string& step : names) {
       if (!Exists(theirs / step)) {
         tell_lone(labelled(step), true);
         continue;

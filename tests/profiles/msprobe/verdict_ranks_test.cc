@@ -59,6 +59,20 @@ TEST_F(MsprobeVerdict, StepsOfOneSideAloneAreToldAndNotGreen) {
   EXPECT_EQ(outcome.status, 2);
 }
 
+TEST_F(MsprobeVerdict, StepsOfGraphRunInTheOrderOfTheirNumbers) {
+  for (const std::string step : {"graph/step2", "graph/step10"}) {
+    auto calls = Chain(10);
+    Write("g/" + step + "/rank0", calls);
+    calls[6] = Linear(6, 2, 3);
+    Write("t/" + step + "/rank0", calls);
+  }
+  const CompareOutcome outcome = Compare();
+  ASSERT_EQ(outcome.ranks.size(), 2u);
+  EXPECT_EQ(outcome.ranks[0].rank, "graph/step2/rank0");
+  EXPECT_EQ(outcome.ranks[0].victim_of, "");
+  EXPECT_EQ(outcome.ranks[1].victim_of, "graph/step2/rank0");
+}
+
 TEST_F(MsprobeVerdict, StepsOfGraphAndPynativeAreToldApart) {
   for (const std::string where : {"graph/step0", "graph/step1", "pynative/step0"}) {
     Write("g/" + where + "/rank0", Chain(10));
@@ -90,9 +104,8 @@ TEST_F(MsprobeVerdict, WeightsThatDifferBehindAStepThatIsTheSameAreADivergence) 
   EXPECT_EQ(outcome.verdict, RunVerdict::kDiverged);
   ASSERT_EQ(outcome.ranks.size(), 2u);
   ASSERT_FALSE(outcome.ranks[1].doubts.empty());
-  EXPECT_EQ(
-      outcome.ranks[1].doubts[0],
-      "step0/rank0 is the same to the last bit, and weights differ here: look at what the optimizer did");
+  EXPECT_EQ(outcome.ranks[1].doubts[0],
+            "nothing differs in step0/rank0, and weights differ here: look at what the optimizer did");
   auto noisy = step("3.0");
   noisy[5] = Linear(4, 2, 2.00001);
   Write("t/step0/rank0", noisy);
@@ -175,6 +188,19 @@ TEST_F(MsprobeRanks, MeetOnlyThoseOfTheirGroupThoughItHasNoName) {
   EXPECT_EQ(VictimOf(outcome, 2), "rank3");
   EXPECT_EQ(VictimOf(outcome, 1), "");
   EXPECT_EQ(VictimOf(outcome, 3), "");
+}
+
+TEST_F(MsprobeRanks, MeetInGroupsOfManyToo) {
+  const auto group = [](int first) {
+    std::string ranks = std::to_string(first);
+    for (int rank = first + 1; rank < first + 100; ++rank) ranks += ',' + std::to_string(rank);
+    return R"({"type":"torch.ProcessGroup","group_ranks":[)" + ranks + R"(],"group_id":"0"})";
+  };
+  for (int rank = 0; rank < 3; ++rank)
+    Rank(rank, "all_reduce", ',' + std::string(kSum) + ',' + group(rank / 2), rank == 1, true);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(VictimOf(outcome, 0), "rank1");
+  EXPECT_EQ(VictimOf(outcome, 2), "") << "of another group";
 }
 
 TEST_F(MsprobeRanks, SendToTheOneThatIsNamedByItsPlace) {
