@@ -5,6 +5,7 @@ The README's commands run at the top of the tree, all else in the folder of the 
 """
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -45,6 +46,13 @@ def test_every_promise_names_tests_that_exist():
             assert any(test.startswith(name[:-1]) for test in known), name
         else:
             assert name in known, name
+
+
+def test_the_page_of_the_verdict_has_every_threshold_as_it_is():
+    rules = json.loads((ROOT / "rules" / "verdict.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
+    for key, value in rules["thresholds"].items():
+        assert f"| `{key}` | {value:g} | {rules['messages'][f'why_{key}']} |" in page
 
 
 def run(command, folder):
