@@ -55,7 +55,7 @@ double NormOf(const Value& value) {
 // be zero up to rounding itself.
 Distance FromStatistics(const Value& t, const Value& g) {
   Distance distance;
-  const double size = std::fmax(SizeOf(g), HoldsBooleans(g) ? 1 : 0);
+  const double size = std::fmax(SizeOf(g), !g.is_float && HoldsBooleans(g) ? 1 : 0);
   const auto see = [&](double a, double b, double scale, double spread) {
     if (!Known(a) || !Known(b) || Same(a, b)) return;
     const double difference = std::fabs(a - b);

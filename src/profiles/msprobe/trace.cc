@@ -254,8 +254,8 @@ Value ValueOf(const Leaf& leaf, TextArena& arena) {
   value.dtype = leaf.dtype;
   value.shape = leaf.shape;
   value.is_float = HasAny(leaf.dtype, {"float", "Float", "complex", "Complex", "hif"});
-  value.is_eighth = HasAny(leaf.dtype, {"float8", "Float8", "hif"});
   value.is_half = HasAny(leaf.dtype, {"float16", "Float16", "float8", "Float8", "hif"});
+  value.is_eighth = value.is_half && HasAny(leaf.dtype, {"float8", "Float8", "hif"});
   value.num_elements = NumElements(leaf.shape);
   double* const statistics[] = {&value.max, &value.min, &value.mean, &value.norm};
   for (std::size_t i = 0; i < std::size(statistics); ++i) {
