@@ -18,6 +18,10 @@ constexpr std::size_t kMostCells = std::size_t{1} << 22;
 constexpr int kSameKind = 2, kSameSignature = 5, kSamePlace = 3;
 constexpr std::size_t kMostFused = 32;
 
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 class Aligner {
  public:
   explicit Aligner(const AlignInputs& in) : in_(in), target_(in.target), golden_(in.golden) {
@@ -298,6 +302,8 @@ class Aligner {
     std::map<std::pair<std::string, std::string>, std::size_t> found;
     const auto count = [&](std::span<const std::string_view> a, std::span<const std::string_view> b) {
       if (a.empty() || b.empty()) return;
+      // A number means another module on the other side; exchanging it would move all that bear it.
+      if (a.size() == 1 && b.size() == 1 && IsNumber(a[0]) && IsNumber(b[0])) return;
       const auto joined = [](std::span<const std::string_view> parts) {
         std::string text = ".";
         for (const std::string_view part : parts) (text += part) += '.';

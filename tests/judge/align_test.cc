@@ -114,6 +114,13 @@ TEST(AlignCalls, ProposesEachNameThatDiffersOnceAndTheMostFrequentFirst) {
   EXPECT_EQ(found.renames, renames);
 }
 
+TEST(AlignCalls, ProposesNoNumberForAnother) {
+  const Side golden{"linear", "M:blocks.0#0", "norm", "M:blocks.1#0", "gelu"};
+  const Side target{"linear", "M:h.1#0", "norm", "M:h.2#0", "gelu"};
+  const std::vector<std::pair<std::string, std::string>> renames = {{".h.", ".blocks."}};
+  EXPECT_EQ(Align(target, golden).renames, renames) << "1 means another module there";
+}
+
 TEST(AlignCalls, PairsBackwardCallsThroughTheirForwardCalls) {
   const Side golden{"linear", "add", "norm", "add", "<add", "<norm", "<add", "<linear"};
   const Side target{"linear", "add:9", "norm", "add", "add", "<add", "<add", "<norm", "<add", "<linear"};

@@ -20,13 +20,17 @@ double Unlikeness(const Value& a, const Value& b) {
     if (!(apart <= kMost)) return HUGE_VAL;
     sum += apart;
   }
-  return sum;
+  // Weights of one kind share their size and their extremes; their means tell them apart.
+  const double root_mean_square = std::fabs(b.norm) / std::sqrt(std::fmax(1, b.num_elements));
+  if (a.mean != b.mean && a.mean != Value::kUnknown && b.mean != Value::kUnknown && root_mean_square > 0)
+    sum += std::fabs(a.mean - b.mean) / root_mean_square;
+  return std::isnan(sum) ? HUGE_VAL : sum;
 }
 
-std::size_t NumAlike(const std::vector<Value>& ours, const std::vector<Value>& theirs) {
+std::size_t NumAlike(const std::vector<Value>& ours, const std::vector<Value>& theirs, double most) {
   return static_cast<std::size_t>(std::count_if(ours.begin(), ours.end(), [&](const Value& value) {
     return std::any_of(theirs.begin(), theirs.end(),
-                       [&](const Value& other) { return Unlikeness(value, other) < kSurely; });
+                       [&](const Value& other) { return Unlikeness(value, other) < most; });
   }));
 }
 

@@ -39,13 +39,19 @@ class RankVerdict {
   void PairRows();
   // Calls of one kind in another order, where no place tells them apart: by what they were given.
   void ExchangeReordered();
-  bool IsOddInput(std::size_t row) const;
+  // How an input stands to the one that it is paired with; odd: nothing like it.
+  enum class Input : std::uint8_t { kSame, kDiffers, kOdd };
+  Input InputAt(std::size_t row) const;
   class Twins;
-  void ExchangeAmong(const std::vector<std::uint32_t>& group, const Twins& target_twins,
-                     const Twins& golden_twins);
+  struct ReorderedGroup {
+    std::vector<std::uint32_t> calls;  // of the target, which have partners
+    std::vector<std::uint32_t> spare;  // of the golden, which have none
+    bool any_odd = false;
+  };
+  void ExchangeAmong(const ReorderedGroup& group, const Twins& target_twins, const Twins& golden_twins);
   bool MayExchange(std::uint32_t golden, std::uint32_t other, const Twins& twins) const;
-  void PairAlike(const Twins& twins, std::vector<std::uint32_t>& left,
-                 const std::vector<std::uint32_t>& group, std::set<std::uint32_t>& taken,
+  void PairAlike(const Twins& twins, std::vector<std::uint32_t>& left, const ReorderedGroup& group,
+                 std::set<std::uint32_t>& taken,
                  std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs) const;
   static std::vector<Value> InputsOf(const Dump& dump, std::uint32_t call, TextArena& arena);
   static std::vector<std::string> InputTextsOf(const Dump& dump, std::uint32_t call);
@@ -71,7 +77,7 @@ class RankVerdict {
             facts_,          first_,          [this](std::uint32_t call) { return GoldenResults(call); }};
   }
   std::optional<Blame> FirstSpecial() const;
-  std::vector<float> GoldenResults(std::uint32_t call) const;
+  std::vector<Recordings::Result> GoldenResults(std::uint32_t call) const;
   static std::string Shortened(const Value& value);
   void Describe(const Findings& findings, RankOutcome& outcome) const;
   void DescribePairing(RankOutcome& outcome) const;
@@ -89,6 +95,8 @@ class RankVerdict {
   std::uint32_t WorstInput(std::uint32_t call) const;
   std::string PortOf(std::uint32_t row) const;
   std::string WhatEntered(std::uint32_t call) const;
+  // The last call before that gives the tensor of this row; kNoCall: none that was recorded.
+  std::uint32_t MakerOf(std::uint32_t call, std::uint32_t row) const;
   std::vector<std::uint32_t> DifferentParameters() const;  // rows of the target's forward calls
   // The parameter whose values an input has, among those that differ; kNoRow: none.
   std::uint32_t ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const;
@@ -101,7 +109,7 @@ class RankVerdict {
   std::vector<std::uint32_t> TakersOf(std::uint32_t call) const;
   void AddAround(const Blame& blame, Culprit& culprit) const;
   struct Unread {
-    std::uint64_t of_one_side = 0, of_both = 0;
+    std::uint64_t of_one_side = 0, of_both = 0, of_other_types = 0;
   };
   Unread NumUnread() const;
   std::uint64_t NumLoneTensors() const;

@@ -15,6 +15,29 @@ TEST_F(MsprobeVerdict, AnAdditionalCallIsTold) {
   EXPECT_EQ(outcome.ranks[0].outside[0].where, "before Functional.linear.5.forward");
 }
 
+TEST_F(MsprobeVerdict, ACallOfOneSideThatChangesTheResultIsNoNoise) {
+  auto calls = Chain(10);
+  Write("g/rank0", calls);
+  const auto more = [](const std::string& norm) {
+    std::string changed = Tensor("2.0");
+    changed.replace(changed.find("5.0"), 3, norm);
+    return Call("Tensor.__mul__.0.forward", Tensor("2.0"), changed);
+  };
+  calls.push_back(more("10.0"));
+  Write("t/rank0", calls);
+  CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+  ASSERT_FALSE(outcome.ranks[0].doubts.empty());
+  EXPECT_EQ(outcome.ranks[0].doubts[0],
+            "the last call, Tensor.__mul__.0.forward, has no partner and changes the result");
+  Write("g/rank0", calls);
+  Write("t/rank0", Chain(10));
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown) << "nor where the golden makes it";
+  calls.back() = more("5.0");
+  Write("g/rank0", calls);
+  EXPECT_EQ(Compare().verdict, RunVerdict::kNoise) << "this one changes nothing";
+}
+
 TEST_F(MsprobeVerdict, AmongModulesAnAdditionalOneStandsBeforeTheNextToo) {
   std::vector<std::string> calls;
   for (int i = 0; i < 8; ++i)
@@ -253,6 +276,38 @@ TEST_F(MsprobeVerdict, AnOptimizerMayTakeTheWeightsInAnotherOrder) {
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(rank.pairs[static_cast<std::size_t>(i)].golden,
               fmt::format("Tensor.add_.{}.forward", order[i]));
+}
+
+// A step that ends with a plain optimizer, which is given weights of one shape and their gradients.
+std::vector<std::string> OptimizerStep(const std::vector<std::string>& chain, int first_frozen,
+                                       int end_frozen) {
+  const auto tensor = [](double mean, double norm) {
+    return fmt::format(
+        R"({{"type":"torch.Tensor","dtype":"torch.float32","shape":[8,8],"Max":1.5,"Min":-1.5,"Mean":{},"Norm":{},)"
+        R"("requires_grad":true}})",
+        mean, norm);
+  };
+  std::vector<std::string> calls = chain;
+  calls.push_back(R"("Functional.linear.0.backward":{"input":[)" + tensor(0.1, 1) + R"(],"output":[)" +
+                  tensor(0.1, 1) + "]}");
+  int number = 0;
+  for (int i = 0; i < 8; ++i) {
+    if (i >= first_frozen && i < end_frozen) continue;
+    const std::string name = fmt::format("Tensor.add_.{}.forward", number++);
+    calls.push_back('"' + name + R"(":{"input_args":[)" + tensor(0, 8) + ',' + tensor(0.01 * i, 0.5 + i) +
+                    R"(],"input_kwargs":{},"output":[)" + tensor(0.02 * i, 8 + i) + "]}");
+  }
+  return calls;
+}
+
+TEST_F(MsprobeVerdict, WeightsThatOneSideFreezesShiftNoOthers) {
+  Write("g/rank0", OptimizerStep(Chain(10), 8, 8));
+  Write("t/rank0", OptimizerStep(Chain(10), 2, 5));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << outcome.text;
+  ASSERT_EQ(outcome.ranks[0].pairs.size(), 3u);
+  EXPECT_EQ(outcome.ranks[0].pairs[0].target, "Tensor.add_.2.forward");
+  EXPECT_EQ(outcome.ranks[0].pairs[0].golden, "Tensor.add_.5.forward");
 }
 
 TEST_F(MsprobeVerdict, AnArgumentByItsNameOrByItsPlaceIsTheSame) {
