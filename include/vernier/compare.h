@@ -128,6 +128,7 @@ struct RankOutcome {
   std::string worst_record;
   // The verdict's own pairing of calls, which may be another than that of the rows.
   std::uint64_t num_calls = 0, num_alone = 0;                              // of both sides; without a partner
+  std::uint64_t num_alone_behind_backward = 0;                             // of these: there are optimizers
   std::vector<std::pair<std::string, std::uint64_t>> num_calls_paired_by;  // rule -> calls of the target
   std::vector<CallPair> pairs;  // those that are not paired by name; the first 1000
   std::vector<std::pair<std::string, std::string>> renames;        // module paths that seem to be the same

@@ -49,6 +49,7 @@ class Search {
       if (const auto hook = lone_.FindHook()) Blame(hook->call, Reason::kAdditional, 0, hook->change, 0);
     }
     FindWorst();
+    findings_.lone_end = lone_.FindEnd();
     return findings_;
   }
 
@@ -66,7 +67,8 @@ class Search {
       num_paired += HasPartner(call);
       num_mixed += std::any_of(all.begin(), all.end(), [](const Facts& f) { return f.Has(Facts::kMixed); });
     }
-    return static_cast<double>(num_mixed) <= rules_.odd_types * static_cast<double>(num_paired);
+    const double mixed = static_cast<double>(num_mixed), all = static_cast<double>(num_paired);
+    return mixed <= rules_.odd_types * all || (mixed <= rules_.odd_calls && 4 * mixed <= all);
   }
 
   // Is there anything to explain at all?
@@ -118,11 +120,10 @@ class Search {
 
   void FindWorst() {
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
+      // An optimizer may make a step of one size of any gradient, also of one that is rounding alone.
+      if (evidence_.IsOfOptimizer(call)) continue;
       const double error = largest_result_[call];
-      const auto shows = [&](const Forgotten& one) {  // an optimizer carries a weight on
-        return call >= one.call &&
-               (call < one.end || (evidence_.IsOfOptimizer(call) && error <= rules_.shows * one.given));
-      };
+      const auto shows = [&](const Forgotten& one) { return call >= one.call && call < one.end; };
       if (error <= findings_.worst || IsForgotten(in_.target[call])) continue;
       if (std::any_of(findings_.forgotten.begin(), findings_.forgotten.end(), shows)) continue;
       findings_.worst = error;
@@ -499,6 +500,7 @@ CulpritRules::CulpritRules(const Rules& rules)
       gradient_floor(rules.Threshold("gradient_floor")),
       gradient_floor_half(rules.Threshold("gradient_floor_half")),
       odd_types(rules.Threshold("odd_types")),
+      odd_calls(rules.Threshold("odd_calls")),
       fades(rules.Threshold("fades")),
       drift(rules.Threshold("drift")),
       orphan_reach(rules.Threshold("orphan_reach")),

@@ -22,7 +22,7 @@ struct CulpritRules {
 
   double growth, factor, prior_product, prior_plain, prior_half, prior_eighth, prior_unseen, rounding,
       rounding_half, cancel, sums, coarsest, shows, alarm, alarm_half, gradient_floor, gradient_floor_half,
-      odd_types, fades, drift;
+      odd_types, odd_calls, fades, drift;
   double orphan_reach, flips, few_values, backward_cancel;
   std::size_t least_seen;
 };
@@ -34,8 +34,11 @@ struct Recordings {
   const Alignment& alignment;
   std::span<const Facts> facts;        // of the target's values, call by call
   std::span<const std::size_t> first;  // first[i] … first[i + 1]: those of call i
-  // Norms of what a call of the golden gives, asked of calls that it makes alone; empty: not known.
-  std::function<std::vector<float>(std::uint32_t golden_call)> golden_results{};
+  struct Result {
+    float norm = 0, num_elements = 0;
+  };
+  // What a call of the golden gives, asked of calls that it makes alone; empty: not known.
+  std::function<std::vector<Result>(std::uint32_t golden_call)> golden_results{};
 };
 
 enum class Reason : std::uint8_t {
@@ -70,6 +73,13 @@ struct Findings {
   bool any_difference = false;  // in any value that was compared
   bool beyond_noise = false;    // somewhere more than rounding explains
   std::vector<Forgotten> forgotten;
+  // The last call of a program without a backward pass, where only one side makes it and it changes what the
+  // other side ends with.
+  struct End {
+    bool in_target;
+    std::uint32_t call;
+  };
+  std::optional<End> lone_end;
 };
 
 Findings FindCulprit(const Recordings& recordings, const CulpritRules& rules);

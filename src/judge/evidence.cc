@@ -239,6 +239,7 @@ std::vector<Judged> Evidence::Of(std::uint32_t call) const {
   const bool unset =
       what.is_unset || (written != nullptr && (!written->Has(Facts::kMeasured) || written->error > 0));
   const bool same_question = IsSameQuestion(call);
+  const bool is_fused = in_.alignment.how[call] == PairedBy::kFused;
   const bool other_inputs = std::any_of(all.begin(), all.end(), [](const Facts& facts) {
     return IsTensorInput(facts) && facts.Has(Facts::kOtherShape);
   });
@@ -256,7 +257,9 @@ std::vector<Judged> Evidence::Of(std::uint32_t call) const {
     if (!comes_of_nothing_.empty() && comes_of_nothing_[row]) continue;
     kept.push_back(JudgedOf(call, facts, source));
     Judged& value = kept.back();
-    value.excused = value.excused || (is_output && other_inputs) || IsForgiven(facts);
+    // By a checksum alone, another kernel is as different as a fault.
+    const bool by_checksum = is_fused && is_output && facts.Has(Facts::kChecked) && std::isinf(facts.error);
+    value.excused = value.excused || (is_output && other_inputs) || by_checksum || IsForgiven(facts);
   }
   return kept;
 }

@@ -162,8 +162,9 @@ Facts FactsOf(Role role, const Value& target, const Value* golden, const PairMea
   facts.norm = Clamped(NormOf(*golden));
   if (facts.Has(Facts::kOtherShape)) return facts;
   if (facts.Has(Facts::kMixed) && by == Compared::kChecksums) by = Compared::kStatistics;  // of other bytes
-  if (by == Compared::kChecksums && (target.checksum.empty() || golden->checksum.empty()))
-    by = Compared::kStatistics;
+  // Checksums of two kinds tell no more than a missing one.
+  const bool comparable = !target.checksum.empty() && target.checksum.size() == golden->checksum.size();
+  if (by == Compared::kChecksums && !comparable) by = Compared::kStatistics;
   set(Facts::kDrowned, by != Compared::kTensors && std::isinf(target.norm) && std::isinf(golden->norm));
   set(Facts::kNan, by == Compared::kStatistics && std::isnan(target.max) && std::isnan(golden->max));
   const bool has_statistics = Known(target.max) && Known(golden->max);

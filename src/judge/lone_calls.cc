@@ -10,6 +10,8 @@
 namespace vernier {
 namespace {
 
+constexpr std::size_t kFarthest = 256;  // calls that are looked at for one that gives just what is wrong
+
 bool IsSameNorm(float a, float b) {
   constexpr float kOrder = 1e-6F;  // of a view the squares are summed in another order
   return a == b || std::fabs(a - b) <= kOrder * std::fabs(b);
@@ -20,9 +22,10 @@ bool IsSameNorm(float a, float b) {
 void LoneCalls::Pass(std::uint32_t call) {
   if (in_.alignment.IsTargetAlone(call)) {
     before_.push_back(call);
+    if (before_.size() > kFarthest) before_.pop_front();
     since_ = 0;
-  } else if (!before_.empty() && ++since_ >= rules_.orphan_reach) {
-    before_.clear();
+  } else {
+    ++since_;
   }
 }
 
@@ -39,23 +42,42 @@ std::vector<const Facts*> LoneCalls::WrongInputs(std::uint32_t call) const {
   return wrong;
 }
 
-// Whether the target's call `from` gives something of this size. What it did in place, unrecorded, may be.
+// Whether the target's call `from` gives something of this size.
+bool LoneCalls::GivesJust(std::uint32_t from, float norm) const {
+  const std::span<const Facts> all = FactsOf(from);
+  return std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+    return facts.role == Role::kOutput && facts.Has(Facts::kTensor) && IsSameNorm(facts.own_norm, norm);
+  });
+}
+
+// What it did in place, unrecorded, may be of this size too.
 bool LoneCalls::Gives(std::uint32_t from, float norm) const {
-  bool gives_any = false;
-  for (const Facts& facts : FactsOf(from)) {
-    if (facts.role != Role::kOutput || !facts.Has(Facts::kTensor)) continue;
-    gives_any = true;
-    if (IsSameNorm(facts.own_norm, norm)) return true;
+  const std::span<const Facts> all = FactsOf(from);
+  const bool gives_any = std::any_of(all.begin(), all.end(), [](const Facts& facts) {
+    return facts.role == Role::kOutput && facts.Has(Facts::kTensor);
+  });
+  return gives_any ? GivesJust(from, norm) : in_.target[from].is_writer || in_.target[from].is_in_place;
+}
+
+// NaN or infinities of what is finite.
+bool LoneCalls::MakesSpecial(std::uint32_t call) const {
+  bool makes = false;
+  for (const Facts& facts : FactsOf(call)) {
+    if (!facts.Has(Facts::kTensor) || std::isfinite(facts.own_norm)) continue;
+    if (facts.role != Role::kOutput) return false;
+    makes = true;
   }
-  return !gives_any && (in_.target[from].is_writer || in_.target[from].is_in_place);
+  return makes;
 }
 
 std::uint32_t LoneCalls::AdditionalBefore(std::uint32_t call) const {
   for (const Facts* wrong : WrongInputs(call)) {
-    const auto last = std::find_if(before_.rbegin(), before_.rend(),
-                                   [&](std::uint32_t orphan) { return Gives(orphan, wrong->own_norm); });
+    const auto last = std::find_if(before_.rbegin(), before_.rend(), [&](std::uint32_t orphan) {
+      return IsNear() ? Gives(orphan, wrong->own_norm) : GivesJust(orphan, wrong->own_norm);
+    });
     if (last == before_.rend()) continue;
-    std::uint32_t first = *last, changes = ChangeOf(first) ? first : kNoCall;
+    std::uint32_t first = *last, changes = ChangeOf(first) ? first : kNoCall,
+                  special = MakesSpecial(first) ? first : kNoCall;
     for (auto before = std::next(last); before != before_.rend(); ++before) {
       const std::span<const Facts> given = FactsOf(first);
       const bool hands_on = std::any_of(given.begin(), given.end(), [&](const Facts& facts) {
@@ -64,7 +86,9 @@ std::uint32_t LoneCalls::AdditionalBefore(std::uint32_t call) const {
       if (!hands_on) continue;
       first = *before;
       if (ChangeOf(first)) changes = first;
+      if (MakesSpecial(first)) special = first;
     }
+    if (!std::isfinite(wrong->own_norm) && special != kNoCall) return special;
     return changes == kNoCall ? first : changes;
   }
   return kNoCall;
@@ -76,28 +100,65 @@ std::uint32_t LoneCalls::MissingBefore(std::uint32_t call) const {
   std::uint32_t found = kNoCall;
   bool gives_it = false;
   double since = 0;
-  for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0;) {
+  for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0 && since < kFarthest;) {
     const Call& before = in_.golden[g];
     if (before.is_frame || before.pass == Pass::kGradient) continue;
     if (before.pass != in_.target[call].pass) break;
-    if (in_.alignment.IsGoldenAlone(g)) {
+    const bool is_alone = in_.alignment.IsGoldenAlone(g), is_near = since < rules_.orphan_reach;
+    if (is_alone && is_near) {
       found = g;
-      gives_it = gives_it || GoldenGives(g, wrong);
-    } else if (found != kNoCall || ++since >= rules_.orphan_reach) {
+      gives_it = gives_it || GoldenGives(g, wrong, is_near);
+    } else if (is_alone && GoldenGives(g, wrong, is_near)) {
+      return g;
+    } else if (!is_alone && gives_it) {
       break;
+    } else if (!is_alone) {
+      // Behind a run of such calls that give something else, only one that gives just that counts.
+      since = found == kNoCall ? since + 1 : std::fmax(since + 1, rules_.orphan_reach);
     }
   }
   return gives_it ? found : kNoCall;
 }
 
-bool LoneCalls::GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong) const {
-  if (!in_.golden_results) return true;
-  const std::vector<float> results = in_.golden_results(golden);
-  if (results.empty()) return in_.golden[golden].is_writer || in_.golden[golden].is_in_place;
-  return std::any_of(results.begin(), results.end(), [&](float norm) {
+bool LoneCalls::GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong,
+                            bool is_near) const {
+  if (!in_.golden_results) return is_near;
+  const std::vector<Recordings::Result> results = in_.golden_results(golden);
+  if (results.empty()) return is_near && (in_.golden[golden].is_writer || in_.golden[golden].is_in_place);
+  return std::any_of(results.begin(), results.end(), [&](const Recordings::Result& result) {
     return std::any_of(wrong.begin(), wrong.end(),
-                       [&](const Facts* facts) { return IsSameNorm(norm, facts->norm); });
+                       [&](const Facts* facts) { return IsSameNorm(result.norm, facts->norm); });
   });
+}
+
+// Where nothing follows, nothing shows what such a call has changed.
+std::optional<Findings::End> LoneCalls::FindEnd() const {
+  const auto last_of = [](const Calls& calls) {
+    std::uint32_t last = kNoCall;
+    for (std::uint32_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].pass != Pass::kForward) return kNoCall;
+      if (!calls[i].is_module) last = i;
+    }
+    return last;
+  };
+  const std::uint32_t target = last_of(in_.target), golden = last_of(in_.golden);
+  if (target == kNoCall || golden == kNoCall) return {};
+  if (in_.alignment.IsTargetAlone(target) && ChangeOf(target)) return Findings::End{true, target};
+  if (!in_.alignment.IsGoldenAlone(golden) || !in_.golden_results) return {};
+  // The golden's last call against what the two sides had just before.
+  std::uint32_t before = golden;
+  while (before > 0 && (in_.golden[before].is_module || in_.alignment.IsGoldenAlone(before))) --before;
+  const std::uint32_t partner = in_.alignment.target_of[before];
+  if (partner == kNoCall) return {};
+  for (const Recordings::Result& result : in_.golden_results(golden)) {
+    for (const Facts& facts : FactsOf(partner)) {
+      if (facts.role == Role::kOutput && facts.Has(Facts::kFloat) &&
+          facts.num_elements == result.num_elements && facts.norm != result.norm) {
+        return Findings::End{false, golden};
+      }
+    }
+  }
+  return {};
 }
 
 // How much another norm the target's result has than what the call was given; nothing: the same, or it

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,10 +19,11 @@ class LoneCalls {
   // A call of the target is done. REQUIRES: told in order
   void Pass(std::uint32_t call);
   // Just before, the target made calls alone.
-  bool any() const { return !before_.empty(); }
+  bool any() const { return !before_.empty() && IsNear(); }
 
   // The first of those through which something wrong came to `call`; of several that hand it on, the first
-  // that changes anything. kNoCall: they do not give what is wrong.
+  // that changes anything, or the one that makes NaN or infinities. Further back, only one that gives just
+  // what is wrong. kNoCall: none gives it.
   std::uint32_t AdditionalBefore(std::uint32_t call) const;
   // The first of the operators that only the golden makes, just before the partner of `call`, where they give
   // what the partner is given and `call` is not.
@@ -34,21 +36,25 @@ class LoneCalls {
   // A call that only the target makes once gradients flow, and that changes what it is given: a hook, or a
   // step of an optimizer. Its result may never be seen again.
   std::optional<Hook> FindHook() const;
+  std::optional<Findings::End> FindEnd() const;
 
  private:
   std::span<const Facts> FactsOf(std::uint32_t call) const {
     return in_.facts.subspan(in_.first[call], in_.first[call + 1] - in_.first[call]);
   }
   std::vector<const Facts*> WrongInputs(std::uint32_t call) const;
+  bool IsNear() const { return since_ < rules_.orphan_reach; }
   bool Gives(std::uint32_t from, float norm) const;
-  bool GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong) const;
+  bool GivesJust(std::uint32_t from, float norm) const;
+  bool MakesSpecial(std::uint32_t call) const;
+  bool GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong, bool is_near) const;
   std::optional<double> ChangeOf(std::uint32_t call) const;
   float GivenNorm(std::uint32_t call) const;
 
   const Recordings& in_;
   const CulpritRules& rules_;
-  std::vector<std::uint32_t> before_;  // of the target alone, just before
-  double since_ = 0;                   // calls behind the last of them
+  std::deque<std::uint32_t> before_;  // the last calls of the target alone
+  double since_ = 0;                  // calls behind the last of them
 };
 
 }  // namespace vernier

@@ -95,7 +95,9 @@ Result<const FamilyRow*> RowFor(const CompareRequest& request) {
     }
     const FamilyRow* other = Recognised(target ? request.golden : request.target);
     if (other == &row) return &row;  // it could not be read a moment ago
-    const std::string_view others = other ? other->family.says : "nothing that can be compared";
+    constexpr std::string_view kNothing =
+        "nothing that can be read: not a recording, or an empty or damaged one";
+    const std::string_view others = other ? other->family.says : kNothing;
     return Error{ErrorCode::kBadArgument, "",
                  fmt::format("{} is {}, but {} is {}", request.target, target ? row.family.says : others,
                              request.golden, golden ? row.family.says : others)};

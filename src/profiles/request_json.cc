@@ -69,6 +69,7 @@ void Members(Io& io, RankOutcome& r) {
   io("verdict", r.verdict), io("doubts", r.doubts), io("culprit", r.culprit), io("victim_of", r.victim_of);
   io("worst_error", r.worst_error), io("worst_record", r.worst_record);
   io("num_calls", r.num_calls), io("num_alone", r.num_alone);
+  io("num_alone_behind_backward", r.num_alone_behind_backward);
   io("num_calls_paired_by", r.num_calls_paired_by), io("pairs", r.pairs), io("renames", r.renames);
   io("num_outside", r.num_outside), io("outside", r.outside), io("errors_along", r.errors_along),
       io("worst_pairs", r.worst_pairs);

@@ -12,6 +12,7 @@ namespace vernier {
 namespace {
 
 constexpr std::size_t kWidth = 100, kMostLines = 24;
+constexpr std::size_t kLinesOfFiles = 6;  // at most, behind the screen: which files were written
 constexpr std::size_t kShownEvidence = 2, kShownArguments = 3, kShownOutside = 3, kShownDoubts = 3,
                       kShownGroups = 4, kShownRenames = 4;
 constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -412,7 +413,7 @@ void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {
   if (rank.culprit) {
     AddCulprit(rank, colour, lines);
     for (std::size_t i = 0; i < std::min<std::size_t>(rank.doubts.size(), 2); ++i)
-      lines.Add("note    " + rank.doubts[i]);
+      lines.Add("note    " + rank.doubts[i], Cut::kEnd);
   } else {
     AddState(rank, lines);
   }
@@ -466,10 +467,12 @@ std::string_view Heading(RunVerdict verdict) {
 }
 
 std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double seconds) {
-  Lines lines(outcome.next.size());
+  const std::size_t num_files = outcome.written.empty() ? 0 : outcome.written.size() + 1;  // and the summary
+  Lines lines(outcome.next.size() + std::min(num_files, kLinesOfFiles));
   const std::string_view heading = Heading(outcome.verdict);
   if (outcome.ranks.empty()) {
     lines.AddDone(ColouredHeading(outcome, colour) + "  nothing was compared");
+    for (const std::string& doubt : outcome.doubts) lines.Add("  " + doubt, Cut::kEnd);
     return lines.Text();
   }
   const RankOutcome& shown = Shown(outcome);
@@ -499,7 +502,7 @@ std::string VerdictScreen(const CompareOutcome& outcome, bool colour, double sec
   if (outcome.num_skipped_ranks > 0)
     lines.Add(
         fmt::format("{} could not be read; see the log above", Plural(outcome.num_skipped_ranks, "rank")));
-  for (const std::string& doubt : outcome.doubts) lines.Add(doubt);
+  for (const std::string& doubt : outcome.doubts) lines.Add(doubt, Cut::kEnd);
   for (const std::string& difference : outcome.first_differences)
     lines.Add(fmt::format("first difference over all ranks: {}", difference));
   for (std::size_t i = 0; i < outcome.next.size(); ++i)

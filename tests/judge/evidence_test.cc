@@ -132,6 +132,21 @@ TEST_F(EvidenceTest, OneStepOfEightBitsIsNoFaultInNoise) {
   EXPECT_TRUE(Find().culprit);
 }
 
+TEST_F(EvidenceTest, OneCallInAnotherTypeIsADifferenceAlsoInASmallRecording) {
+  const auto build = [&](int num_mixed) {
+    Reset();
+    for (int i = 0; i < 11; ++i) {
+      const bool mixed = i >= 6 && i < 6 + num_mixed;
+      Add("softmax", mixed ? 2e-3 : 0, mixed ? 2e-3 : 0);
+      for (Facts* facts : {&Input(), &Output()}) facts->flags |= mixed ? Facts::kMixed | Facts::kHalf : 0;
+    }
+    return Find().culprit.has_value();
+  };
+  EXPECT_TRUE(build(1));
+  EXPECT_TRUE(build(2));
+  EXPECT_FALSE(build(4)) << "a way of computing";
+}
+
 TEST_F(EvidenceTest, ManyThatComeInAndMoveNothingAreEachToldOnce) {
   Same("linear", 6);
   constexpr std::size_t kMany = 20'000;

@@ -232,6 +232,14 @@ TEST(FactsOf, WhereAChecksumIsMissingStatisticsTell) {
   }
 }
 
+TEST(FactsOf, ChecksumsOfTwoKindsTellNothing) {
+  Value crc = Tensor(Value::kUnknown, Value::kUnknown, Value::kUnknown, Value::kUnknown), exclusive_or = crc;
+  crc.checksum = "acaa93e7";
+  exclusive_or.checksum = "0x000000000000000c";
+  const Facts facts = FactsOf(Role::kOutput, exclusive_or, &crc, nullptr, nullptr, Compared::kChecksums);
+  EXPECT_FALSE(facts.Has(Facts::kMeasured));
+}
+
 TEST(FactsOf, NanHidesTheRestAlsoWhereAChecksumIsMissing) {
   const Value nan = Tensor(NAN, NAN, NAN, NAN);
   const Facts facts = FactsOf(Role::kOutput, nan, &nan, nullptr, nullptr, Compared::kChecksums);

@@ -53,6 +53,10 @@ class PrecisionDebugger:
         overrides = {"task": task, "dump_path": dump_path, "level": level, "step": step}
         if os.environ.get(CONFIG_VARIABLE):  # alone: a program that records is recorded in another way, unchanged
             config_path, overrides = os.environ[CONFIG_VARIABLE], dict.fromkeys(overrides)
+            if not os.path.isfile(config_path):
+                raise RecordError(
+                    RecordError.FILE, f"{CONFIG_VARIABLE} is {config_path!r}: there is no such file below {os.getcwd()}"
+                )
         self._service = Service(config_path, overrides)
         PrecisionDebugger._instance = self
 

@@ -41,7 +41,8 @@ bool IsResult(PortState state) { return state == PortState::kOutput || state == 
 // What a record holds that is not finite.
 struct NotFinite {
   Special::Kind given = Special::kNothing, made = Special::kNothing;
-  std::optional<std::uint32_t> given_nan, infinite_parameter;  // the first row of each
+  // The first row of each. Of masks the least is infinite, and not the largest.
+  std::optional<std::uint32_t> given_nan, given_infinity, infinite_parameter;
 };
 
 NotFinite NotFiniteOf(const Dump& dump, const Call& call, const Record& record) {
@@ -51,12 +52,15 @@ NotFinite NotFiniteOf(const Dump& dump, const Call& call, const Record& record) 
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
     if (dump.rows()[row].bad) continue;
     const auto state = static_cast<PortState>(dump.rows()[row].state);
-    const Special::Kind kind = KindOf(ValueOf(dump.Read(dump.rows()[row], arena), arena));
+    const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
+    const Special::Kind kind = KindOf(value);
     if (IsResult(state)) {
       found.made = std::max(found.made, kind);
     } else if (!std::exchange(written_over, false)) {
       found.given = std::max(found.given, kind);
       if (kind == Special::kNan && !found.given_nan) found.given_nan = row;
+      if (kind == Special::kInfinity && value.max > 0 && std::isinf(value.max) && !found.given_infinity)
+        found.given_infinity = row;
       if (kind == Special::kInfinity && state == PortState::kParameters && !found.infinite_parameter)
         found.infinite_parameter = row;
     }
@@ -79,10 +83,14 @@ class Hunt {
     const NotFinite found = NotFiniteOf(dump_, call, dump_.records()[record]);
     const bool is_new_nan =
         !std::exchange(any_nan_, any_nan_ || std::max(found.given, found.made) == Special::kNan);
+    const bool is_new_infinity = !std::exchange(
+        any_infinity_, any_infinity_ || found.made != Special::kNothing || found.given_infinity.has_value());
     if (call.pass == Pass::kBackward && not_finite_.contains(call.twin)) return {};  // it inherits that
     if (call.pass == Pass::kForward && std::max(found.given, found.made) != Special::kNothing)
       not_finite_.insert(call.twin);
     if (found.given_nan && is_new_nan) return Entered("NaN", call, *found.given_nan);
+    if (found.given_infinity && is_new_infinity && !IsOfAParameter(record))
+      return Entered("infinity", call, *found.given_infinity);
     // A mask is infinite as well, but no parameter.
     if (found.infinite_parameter && !std::exchange(any_infinite_parameter_, true))
       return Entered("infinity", call, *found.infinite_parameter);
@@ -92,6 +100,13 @@ class Hunt {
   }
 
  private:
+  // The module that has it says so better, and is recorded behind its calls.
+  bool IsOfAParameter(std::uint32_t record) const {
+    for (; record < dump_.records().size(); ++record) {
+      if (NotFiniteOf(dump_, trace_.calls()[record], dump_.records()[record]).infinite_parameter) return true;
+    }
+    return false;
+  }
   Finding Entered(std::string_view what, const Call& call, std::uint32_t row) const {
     const bool is_parameter = static_cast<PortState>(dump_.rows()[row].state) == PortState::kParameters;
     const std::string_view guess = is_parameter                   ? "a weight"
@@ -99,13 +114,14 @@ class Hunt {
                                                                   : "data or a weight";
     std::string port = trace_.SuffixOf(row);
     if (port.starts_with('.')) port.erase(0, 1);
-    return {fmt::format("is given {} that no call before made: {} ({})", what, guess, Printable(port)), row};
+    return {fmt::format("is given {} that no recorded call made: {} ({})", what, guess, Printable(port)),
+            row};
   }
 
   const Dump& dump_;
   const Trace& trace_;
   std::unordered_set<std::string_view> not_finite_;  // twins of forward calls that hold NaN or infinities
-  bool any_nan_ = false, any_infinite_parameter_ = false;
+  bool any_nan_ = false, any_infinity_ = false, any_infinite_parameter_ = false;
 };
 
 }  // namespace
@@ -160,8 +176,9 @@ class Hunter {
       if (!stacks) stacks = StackFile::Open(file.parent_path() / "stack.json");
       const auto [input, output] = RangesOf(dump, record, finding.entered);
       const std::string_view name = dump.records()[record].name;
-      Add(file, name, finding.text, input, output, UserLine(*stacks, name),
-          trace.calls()[record].is_collective);
+      std::string line = UserLine(*stacks, name);
+      std::replace(line.begin(), line.end(), '\n', ' ');
+      Add(file, name, finding.text, input, output, line, trace.calls()[record].is_collective);
     }
     return Done{};
   }

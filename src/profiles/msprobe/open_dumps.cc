@@ -43,7 +43,11 @@ Outcome<Mode> ModeOf(const Dump& npu, const Dump& bench, const std::string& rank
           log, fmt::format("Invalid type for 'data': expected a dict. Please check dump.json of {}.", side));
     }
   }
-  if (npu.task() != bench.task()) return PreparationFailure(log, "Please check the dump task is consistent.");
+  if (npu.task() != bench.task()) {
+    return PreparationFailure(
+        log, fmt::format("Please check the dump task is consistent. (target: {}, golden: {})", npu.task(),
+                         bench.task()));
+  }
   if (npu.task() == "tensor") return Mode::kReal;
   if (npu.task() != "statistics") {
     return PreparationFailure(log,

@@ -39,7 +39,7 @@ std::vector<std::uint32_t> RankVerdict::DifferentParameters() const {
 
 std::uint32_t RankVerdict::ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const {
   const Facts& facts = facts_[row];
-  if (!(facts.norm > 0) || !std::isfinite(facts.norm)) return kNoRow;
+  if (!(facts.norm > 0 || facts.own_norm > 0) || !std::isfinite(facts.norm)) return kNoRow;
   for (const std::uint32_t parameter : different) {
     const Facts& other = facts_[parameter];
     if (other.own_norm == facts.own_norm && other.norm == facts.norm && other.error == facts.error)
@@ -59,6 +59,20 @@ std::uint32_t RankVerdict::WorstInput(std::uint32_t call) const {
   return worst;
 }
 
+std::uint32_t RankVerdict::MakerOf(std::uint32_t call, std::uint32_t row) const {
+  const Facts& given = facts_[row];
+  if (!given.Has(Facts::kTensor) || !(given.own_norm > 0) || !std::isfinite(given.own_norm)) return kNoCall;
+  while (call-- > 0) {
+    if (target_.calls()[call].is_around) continue;
+    const bool makes = std::any_of(FirstOf(call), FirstOf(call + 1), [&](const Facts& facts) {
+      return facts.role == Role::kOutput && facts.own_norm == given.own_norm &&
+             facts.num_elements == given.num_elements;
+    });
+    if (makes) return call;
+  }
+  return kNoCall;
+}
+
 std::string RankVerdict::PortOf(std::uint32_t row) const {
   const std::string suffix = row == kNoRow ? "" : target_.SuffixOf(row);
   return suffix.empty() ? "an input" : suffix.substr(1);  // values saved by hand have no ports
@@ -66,7 +80,7 @@ std::string RankVerdict::PortOf(std::uint32_t row) const {
 
 std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   const std::uint32_t worst = WorstInput(call);
-  constexpr std::string_view kNobody = "and no call before made it";
+  constexpr std::string_view kNobody = "and no recorded call made it";
   if (worst == kNoRow) return fmt::format("what it is given is wrong, {}: most likely a mask", kNobody);
   const std::string port = PortOf(worst);
   const std::uint32_t parameter = ParameterOf(worst, DifferentParameters());
@@ -80,10 +94,14 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
   const double ours = ValueOf(npu_.Read(npu_.rows()[worst], arena), arena).max;
   if (std::isnan(ours) && std::isfinite(facts.norm)) return fmt::format("{} holds NaN, {}", port, kNobody);
   if (facts.Has(Facts::kMixed)) {
-    return fmt::format("{} is {}, the golden's {}, and no call before made it so", port,
+    return fmt::format("{} is {}, the golden's {}, and no recorded call made it so", port,
                        npu_.Read(npu_.rows()[worst], arena).dtype,
                        bench_.Read(bench_.rows()[wanted_[worst]], arena).dtype);
   }
+  const std::uint32_t maker = MakerOf(call, worst);
+  if (maker != kNoCall)
+    return fmt::format("{} is what {} gives, and another call's in the golden", port,
+                       target_.calls()[maker].name);
   const std::string_view guess = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned) ? "another mask"
                                  : facts.Has(Facts::kFloat) ? "data, a weight, a mask or a position"
                                                             : "other data, or another mask";
@@ -180,8 +198,9 @@ static std::string WorstOfFiles(const Culprit& found, int num_threads) {
   if (!measures) return {};
   const std::optional<WorstElement> worst = WorstOf(*measures);
   if (!worst) return {};
-  return fmt::format("{} {:.4g} / {:.4g}   cosine {:.6g}", IndexText(worst->index, target->shape), worst->got,
-                     worst->want, measures->Cosine());
+  const auto unsigned_nan = [](double value) { return std::isnan(value) ? std::fabs(value) : value; };
+  return fmt::format("{} {:.4g} / {:.4g}   cosine {:.6g}", IndexText(worst->index, target->shape),
+                     unsigned_nan(worst->got), unsigned_nan(worst->want), measures->Cosine());
 }
 
 std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
@@ -197,6 +216,7 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
   }
   switch (blame.reason) {
     case Reason::kOutput:
+      if (std::isinf(blame.result) && builder_.mode() == Mode::kMd5) return "same inputs, different checksum";
       if (std::isinf(blame.result))
         return "same inputs, but its output has a different shape, or NaN or infinity on one side only";
       if (blame.result <= std::numeric_limits<float>::min())
@@ -223,7 +243,7 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
     case Reason::kMissing:
       return fmt::format("only the golden makes this call, before {}", call.name);
     case Reason::kGradient:
-      return "a gradient is wrong, and no call before made it: the backward kernel, or a hook";
+      return "a gradient is wrong, and no recorded call made it: the backward kernel, or a hook";
   }
   return {};
 }

@@ -245,10 +245,17 @@ RankVerdict::Unread RankVerdict::NumUnread() const {
   for (std::size_t row = 0; row < facts_.size(); ++row) {
     const Facts& facts = facts_[row];
     if (wanted_[row] == kNoRow || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
-    const bool is_comparable = !facts.Has(Facts::kOtherShape) && !facts.Has(Facts::kMixed);
-    if (facts.Has(Facts::kMeasured) || !is_comparable || facts.num_elements == 0) continue;
-    if (has_any(npu_.Read(npu_.rows()[row], arena), arena) ||
-        has_any(bench_.Read(bench_.rows()[wanted_[row]], arena), arena)) {
+    if (facts.Has(Facts::kOtherShape) || facts.num_elements == 0) continue;
+    if (alignment_.how[npu_.rows()[row].record] == PairedBy::kFused && facts.Has(Facts::kMeasured)) continue;
+    const bool is_whole = facts.Has(Facts::kWhole) || builder_.mode() != Mode::kReal;
+    if (facts.Has(Facts::kMeasured) && is_whole) continue;
+    const Leaf ours = npu_.Read(npu_.rows()[row], arena),
+               theirs = bench_.Read(bench_.rows()[wanted_[row]], arena);
+    if (facts.Has(Facts::kMeasured)) {  // by statistics, in place of a file that cannot be read
+      count.of_one_side += ours.data_name != "-1" || theirs.data_name != "-1";
+    } else if (facts.Has(Facts::kMixed)) {
+      ++count.of_other_types;
+    } else if (has_any(ours, arena) || has_any(theirs, arena)) {
       ++count.of_one_side;
     } else {
       ++count.of_both;
@@ -304,6 +311,7 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   if (findings.worst_call != kNoCall) outcome.worst_record = target_.calls()[findings.worst_call].name;
   // What an optimizer calls differs between devices and versions; what the model computed is all there.
   const auto [alone_behind, calls_behind] = BehindBackward();
+  outcome.num_alone_behind_backward = alone_behind;
   const std::uint64_t alone_of_model = outcome.num_alone - alone_behind;
   const double alone = static_cast<double>(alone_of_model) /
                        std::fmax(1, static_cast<double>(outcome.num_calls - calls_behind));
@@ -338,10 +346,23 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
       fmt::format("{} of {} {} NaN on both sides, which hides what else differs: statistics do not tell",
                   num_nan, Plural(num_outputs, "output"), num_nan == 1 ? "holds" : "hold");
   const double many = rules_.Threshold("unmatched_share") * static_cast<double>(num_outputs);
+  const std::string other_types =
+      fmt::format("{} of different dtypes could not be compared: only checksums of them were recorded",
+                  Plural(unread.of_other_types, "tensor"));
   const bool most_shapes_differ = static_cast<double>(num_other_shapes) > many,
-             most_are_nan = static_cast<double>(num_nan) > many;
+             most_are_nan = static_cast<double>(num_nan) > many,
+             many_other_types = static_cast<double>(unread.of_other_types) > many;
   doubt(most_shapes_differ, other_shapes);
   doubt(most_are_nan, nans);
+  doubt(many_other_types, other_types);
+  if (findings.lone_end) {
+    const auto& [in_target, call] = *findings.lone_end;
+    const std::string_view name = (in_target ? target_ : golden_).calls()[call].name;
+    doubt(true, fmt::format("the last call, {}, has no partner and changes the result", name));
+  }
+  const bool by_checksums = builder_.mode() == Mode::kMd5 && std::isinf(findings.worst);
+  doubt(by_checksums && !findings.culprit,
+        "checksums differ, and do not tell by how much: no statistics were recorded");
   doubt(npu_.torn() || bench_.torn(), "a recording ends in the middle: what follows is not known");
   const bool unsure = !outcome.doubts.empty();
   if (alone_of_model > 0 && !unsure)
@@ -363,12 +384,13 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));
   if (num_other_shapes > 0 && !most_shapes_differ) outcome.doubts.push_back(other_shapes);
   if (num_nan > 0 && !most_are_nan) outcome.doubts.push_back(nans);
+  if (unread.of_other_types > 0 && !many_other_types) outcome.doubts.push_back(other_types);
   if (unread.of_both > 0) {
     outcome.doubts.push_back(fmt::format("{} could not be measured: neither side has numbers of them",
                                          Plural(unread.of_both, "paired tensor")));
   }
-  const bool all_compared = num_lone == 0 && unread.of_both == 0 && num_nan == 0 && outcome.num_alone == 0 &&
-                            alignment_.fused.empty();
+  const bool all_compared = num_lone == 0 && unread.of_both + unread.of_other_types == 0 && num_nan == 0 &&
+                            outcome.num_alone == 0 && alignment_.fused.empty();
   // What only one side makes proves nothing where the other one is not whole.
   const bool proves = findings.culprit && outcome.num_alone < outcome.num_calls &&
                       !(unsure && (findings.culprit->reason == Reason::kAdditional ||

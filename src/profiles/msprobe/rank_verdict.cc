@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -303,7 +305,7 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   if (builder_.mode() == Mode::kReal && row.matched && row.npu.data_name != "-1" && row.measures == nullptr)
     ++counts_.num_not_measured;
   const RowPair& pair = builder_.pairs()[table_row];
-  if (status == Status::kFail && row.matched) failed_.push_back(pair);
+  if (status == Status::kFail) failed_.push_back(pair);
   if (pair.bench != wanted_[pair.npu] && seen_[pair.npu]) return;
   const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
   if (is_wanted) seen_[pair.npu] = true;
@@ -340,9 +342,17 @@ void RankVerdict::MarkOneSided() {
 
 // The first call that makes NaN or infinities of what it is given, where the golden's makes none.
 std::optional<Blame> RankVerdict::FirstSpecial() const {
+  std::unordered_set<std::string_view> not_finite;  // twins of forward calls
   for (std::uint32_t call = 0; call < target_.calls().size(); ++call) {
+    const Call& what = target_.calls()[call];
     const std::uint32_t partner = alignment_.golden_of[call];
-    if (partner == kNoCall || target_.calls()[call].is_frame) continue;
+    const bool is_not_finite = std::any_of(FirstOf(call), FirstOf(call + 1), [](const Facts& facts) {
+      return facts.Has(Facts::kTensor) && !std::isfinite(facts.own_norm);
+    });
+    if (!is_not_finite) continue;
+    if (what.pass == Pass::kBackward && not_finite.contains(what.twin)) continue;  // it inherits that
+    if (what.pass == Pass::kForward && !what.twin.empty()) not_finite.insert(what.twin);
+    if (partner == kNoCall || what.is_frame) continue;
     // The golden is known to be finite there; a mask may be infinite in one type and not in another.
     bool may_be = false, masked = false;
     for (std::size_t row = first_[call]; row < first_[call + 1]; ++row) {
@@ -352,7 +362,7 @@ std::optional<Blame> RankVerdict::FirstSpecial() const {
       masked = masked || facts.Has(Facts::kHuge);
     }
     if (!may_be) continue;
-    const Special special = SpecialOf(npu_, target_.calls()[call], call);
+    const Special special = SpecialOf(npu_, what, call);
     if (special.made == Special::kNothing || (masked && special.made != Special::kNan)) continue;
     if (SpecialOf(bench_, golden_.calls()[partner], partner).made != Special::kNothing) continue;
     Blame blame;
@@ -364,8 +374,8 @@ std::optional<Blame> RankVerdict::FirstSpecial() const {
   return {};
 }
 
-std::vector<float> RankVerdict::GoldenResults(std::uint32_t call) const {
-  std::vector<float> norms;
+std::vector<Recordings::Result> RankVerdict::GoldenResults(std::uint32_t call) const {
+  std::vector<Recordings::Result> results;
   TextArena arena;
   const Record& record = bench_.records()[call];
   for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
@@ -373,10 +383,11 @@ std::vector<float> RankVerdict::GoldenResults(std::uint32_t call) const {
       continue;
     const Value value = ValueOf(bench_.Read(bench_.rows()[row], arena), arena);
     if (value.kind != Value::Kind::kTensor) continue;
-    norms.push_back(
-        vernier::FactsOf(Role::kOutput, value, nullptr, nullptr, nullptr, Compared::kStatistics).own_norm);
+    const Facts facts =
+        vernier::FactsOf(Role::kOutput, value, nullptr, nullptr, nullptr, Compared::kStatistics);
+    results.push_back({facts.own_norm, facts.num_elements});
   }
-  return norms;
+  return results;
 }
 
 void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
@@ -394,8 +405,7 @@ void RankVerdict::Conclude(RankOutcome& outcome, RankTrace& trace) {
   if (findings.culprit) trace.culprit_call = findings.culprit->call;
   if (special && findings.culprit && special->call > findings.culprit->call) {
     outcome.doubts.push_back(
-        fmt::format("NaN or infinities begin behind it: {} {}, and the golden does not",
-                    target_.calls()[special->call].name,
+        fmt::format("later {} {}; the golden does not", target_.calls()[special->call].name,
                     SpecialText(SpecialOf(npu_, target_.calls()[special->call], special->call))));
   }
 }

@@ -86,9 +86,10 @@ class Run {
     std::vector<std::string> lone;
     const std::vector<StepPair> steps = StepsUnder(settings_.npu_path, settings_.bench_path,
                                                    settings_.output_path, settings_.as_msprobe, lone);
+    TellLone(lone, "step", steps.size());
+    if (steps.empty() && !lone.empty()) return Done{};
     if (steps.empty())
       return CompareStep({settings_.npu_path, settings_.bench_path, settings_.output_path, ""});
-    TellLone(lone, "step", steps.size());
     for (const StepPair& step : steps) {
       if (!step.output.empty())
         VN_RETURN_IF_ERROR(
@@ -287,6 +288,15 @@ class Run {
     }
   }
 
+  // What follows a step that could not be compared, or that made other weights, may come of that.
+  static std::string WhyAfter(const RankOutcome& before) {
+    if (before.verdict == RunVerdict::kUnknown)
+      return fmt::format("{} before it could not be compared: this may follow from it", before.rank);
+    if (!before.culprit && before.num_alone_behind_backward > 0)
+      return fmt::format("{} has other calls behind the backward pass: look at the optimizer", before.rank);
+    return {};
+  }
+
   // Where nothing differs in a step, no rounding explains that the weights of the next one differ.
   void FindWhatHappenedBetweenSteps() {
     std::map<std::string_view, const RankOutcome*> before;  // of each rank, the step before
@@ -294,6 +304,10 @@ class Run {
       const std::string_view name = std::string_view(rank.rank).substr(StepOf(rank).size());
       const auto [found, is_first] = before.try_emplace(name, &rank);
       const RankOutcome* const last = std::exchange(found->second, &rank);
+      if (!is_first && rank.culprit && rank.culprit->reason == "input") {
+        if (std::string why = WhyAfter(*last); !why.empty())
+          rank.doubts.insert(rank.doubts.begin(), std::move(why));
+      }
       if (is_first || rank.verdict != RunVerdict::kNoise || last->verdict != RunVerdict::kIdentical) continue;
       const bool drifted = std::any_of(rank.outside.begin(), rank.outside.end(), [&](const Outside& outside) {
         return outside.what == "weight" && outside.error > rules_.Threshold("alarm");

@@ -278,10 +278,10 @@ Facts FactsOf(Mode mode, const ResultRow& row, TextArena& arena) {
   std::optional<SketchEstimate> estimate = row.estimate;
   if (!estimate && mode == Mode::kStatistics && row.matched)
     estimate = EstimateFrom(row.npu, row.bench).difference;
-  // Of tensors that nobody stored the statistics beside them tell.
-  const bool stored = row.npu.data_name != "-1" || row.bench.data_name != "-1";
-  const Compared by =
-      mode == Mode::kReal && !stored ? Compared::kStatistics : kCompared[static_cast<std::size_t>(mode)];
+  // Of tensors that nobody stored, or whose files cannot be read, the statistics beside them tell.
+  const Compared by = mode == Mode::kReal && row.measures == nullptr
+                          ? Compared::kStatistics
+                          : kCompared[static_cast<std::size_t>(mode)];
   return vernier::FactsOf(RoleOf(row.state), target, row.matched ? &golden : nullptr, row.measures,
                           estimate ? &*estimate : nullptr, by);
 }

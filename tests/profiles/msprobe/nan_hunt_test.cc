@@ -72,7 +72,8 @@ TEST_F(MsprobeNanHunt, WhatComesInIsSaidOnce) {
               Forward("Functional.linear.1", one_ + "," + nan_, nan_),
               Forward("Functional.relu.0", nan_, nan_),
               Forward("Functional.linear.2", one_ + "," + nan_, nan_)}),
-      Said{"Functional.linear.1.forward is given NaN that no call before made: data or a weight (input.1)"});
+      Said{
+          "Functional.linear.1.forward is given NaN that no recorded call made: data or a weight (input.1)"});
 }
 
 TEST_F(MsprobeNanHunt, WhatACallGaveDoesNotComeIn) {
@@ -82,13 +83,20 @@ TEST_F(MsprobeNanHunt, WhatACallGaveDoesNotComeIn) {
 
 TEST_F(MsprobeNanHunt, AParameterIsNamedThatIsNotFinite) {
   EXPECT_EQ(Hunted({Module("a", nan_, nan_)}),
-            Said{"Module.a.Linear.forward.0 is given NaN that no call before made: a weight "
+            Said{"Module.a.Linear.forward.0 is given NaN that no recorded call made: a weight "
                  "(parameters.weight)"});
   // Also where the operator inside was recorded too, which cannot tell it from a mask.
   EXPECT_EQ(Hunted({Forward("Functional.linear.0", one_ + "," + infinite_, infinite_),
                     Module("a", infinite_, infinite_), Module("b", infinite_, infinite_)}),
-            Said{"Module.a.Linear.forward.0 is given infinity that no call before made: a weight "
+            Said{"Module.a.Linear.forward.0 is given infinity that no recorded call made: a weight "
                  "(parameters.weight)"});
+}
+
+TEST_F(MsprobeNanHunt, InfiniteDataIsNamedWhereItComesIn) {
+  EXPECT_EQ(Hunted({Forward("Functional.linear.0", infinite_ + "," + one_, infinite_),
+                    Forward("Functional.linear.1", infinite_ + "," + one_, infinite_)}),
+            Said{"Functional.linear.0.forward is given infinity that no recorded call made: data or a weight "
+                 "(input.0)"});
 }
 
 TEST_F(MsprobeNanHunt, MasksAndMemoryThatIsWrittenOverAreNone) {

@@ -113,6 +113,43 @@ TEST_F(MsprobeVerdict, WeightsThatDifferBehindAStepThatIsTheSameAreADivergence) 
   EXPECT_EQ(outcome.verdict, RunVerdict::kNoise) << "weights drift with the noise of the step before";
 }
 
+TEST_F(MsprobeVerdict, RanksAndStepsThatOnlyOneSideHasAreNamedWhereNothingIsLeft) {
+  Write("g/step0/rank0", Chain(3));
+  Write("t/step0/rank4", Chain(3));
+  Write("t/step0/rank5", Chain(3));
+  EXPECT_NE(Compare().text.find("rank4 (target only)"), std::string::npos) << Compare().text;
+  std::filesystem::remove_all(folder_.path() / "t");
+  Write("t/step7/rank0", Chain(3));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kUnknown);
+  EXPECT_NE(outcome.text.find("step7 (target only)"), std::string::npos) << outcome.text;
+}
+
+TEST_F(MsprobeVerdict, AStepBehindOneWithAnotherOptimizerSaysSo) {
+  const auto step = [](double weight, bool optimizes) {
+    std::vector<std::string> calls;
+    for (int k = 0; k < 10; ++k) calls.push_back(Linear(k, weight, weight));
+    calls.insert(calls.begin(), R"("Module.fc.Linear.forward.0":{"input_args":[)" + Tensor("2.0") +
+                                    R"(],"input_kwargs":{},"parameters":{"weight":)" +
+                                    Tensor(std::to_string(weight)) + R"(},"output":[)" +
+                                    Tensor(std::to_string(weight)) + "]}");
+    calls.push_back(R"("Functional.linear.9.backward":{"input":[)" + Tensor("1.0") + R"(],"output":[)" +
+                    Tensor("1.0") + "]}");
+    if (optimizes) calls.push_back(Call("Tensor.add_.0.forward", Tensor("2.0"), Tensor("3.0")));
+    return calls;
+  };
+  Write("g/step0/rank0", step(3, true));
+  Write("t/step0/rank0", step(3, false));
+  Write("g/step1/rank0", step(3.5, true));
+  Write("t/step1/rank0", step(3, true));
+  const CompareOutcome outcome = Compare();
+  ASSERT_EQ(outcome.ranks.size(), 2u);
+  ASSERT_TRUE(outcome.ranks[1].culprit);
+  ASSERT_FALSE(outcome.ranks[1].doubts.empty());
+  EXPECT_EQ(outcome.ranks[1].doubts[0],
+            "step0/rank0 has other calls behind the backward pass: look at the optimizer");
+}
+
 TEST_F(MsprobeVerdict, AGoldenThatEndsBeforeMakesNobodyACulprit) {
   Write("t/rank0", Chain(40));
   Write("g/rank0", Chain(36));

@@ -20,11 +20,30 @@ TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   ASSERT_TRUE(rank.culprit);
   EXPECT_EQ(rank.culprit->record, "Functional.embedding.0.forward");
   EXPECT_EQ(rank.culprit->reason, "input");
-  EXPECT_NE(rank.culprit->why.find("input.0 differs, and no call before made it"), std::string::npos)
+  EXPECT_NE(rank.culprit->why.find("input.0 differs, and no recorded call made it"), std::string::npos)
       << rank.culprit->why;
   ASSERT_EQ(rank.outside.size(), 1u) << "what comes of it is not from outside";
   EXPECT_EQ(rank.outside[0].what, "input");
   EXPECT_EQ(rank.outside[0].name, "Functional.embedding.0.forward.input.0");
+}
+
+TEST_F(MsprobeVerdict, ChecksumsOfDifferentTypesAreNotTakenForTheSame) {
+  const auto write = [&](const std::string& where, const std::string& dtype, const std::string& checksum) {
+    std::vector<std::string> calls;
+    const std::string tensor = R"({"type":"torch.Tensor","dtype":"torch.)" + dtype +
+                               R"(","shape":[100],"Max":null,"Min":null,"Mean":null,"Norm":null,"md5":")" +
+                               checksum + R"("})";
+    for (int i = 0; i < 6; ++i)
+      calls.push_back(Call("Functional.linear." + std::to_string(i) + ".forward", tensor, tensor));
+    Write(where, calls);
+  };
+  write("g/rank0", "float32", "0x000000000000000c");
+  write("t/rank0", "float64", "0x000000000000000d");
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown);
+  write("t/rank0", "float32", "acaa93e7");
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown) << "two kinds of checksums";
+  write("t/rank0", "float32", "0x000000000000000c");
+  EXPECT_EQ(Compare().verdict, RunVerdict::kIdentical);
 }
 
 TEST_F(MsprobeVerdict, BooleansWholeNumbersAndNoneAreNotGreenWhereTheyDiffer) {
@@ -295,7 +314,7 @@ TEST_F(MsprobeVerdict, NanThatComesInIsToldWithTheWeightThatHoldsIt) {
     EXPECT_EQ(outcome.ranks[0].culprit->why, with_module
                                                  ? "input.1 is a weight that holds NaN or infinities: "
                                                    "Module.head.Linear.forward.0.parameters.weight"
-                                                 : "input.1 holds NaN, and no call before made it");
+                                                 : "input.1 holds NaN, and no recorded call made it");
   }
 }
 

@@ -32,7 +32,12 @@ PROGRAM = textwrap.dedent(
         def forward(self, x, mask):
             h = self.norm(x)
             scores = self.q(h) @ self.k(h).transpose(1, 2)
-            x = x + F.softmax(scores + mask, -1) @ self.v(h)
+            scores = scores + mask
+            if fault == "bfloat16" and self is half:
+                shares = F.softmax(scores.bfloat16(), -1).float()
+            else:
+                shares = F.softmax(scores, -1)
+            x = x + shares @ self.v(h)
             return x + self.down(F.gelu(self.up(x)))
 
     class Model(torch.nn.Module):
@@ -59,10 +64,11 @@ PROGRAM = textwrap.dedent(
             return function(*args, **(kwargs or {}))
 
     def record(folder, config, fault, environment):
-        globals()["fault"] = fault
+        globals()["fault"], globals()["half"] = fault, None
         os.environ.update(environment)
         torch.manual_seed(0)
         model = Model()
+        globals()["half"] = model.blocks[2]
         x = torch.randn(2, 16, 32)
         masks = [torch.triu(torch.full((16, 16), -3e38), 1) for _ in range(4)]
         if fault == "mask":
@@ -94,11 +100,13 @@ def record(folder, jobs):
         (str(folder / where), str(plain), fault, {"VERNIER_CONFIG": str(config)} if config else {})
         for where, fault, config in jobs
     ]
-    subprocess.run([sys.executable, str(program), json.dumps(listed)], check=True, timeout=300)
+    command = [sys.executable, str(program), json.dumps(listed)]
+    subprocess.run(command, check=True, timeout=300, stderr=subprocess.PIPE)
 
 
 FAULTS = {
     "softmax": "Functional.softmax.2.forward",
+    "bfloat16": "Functional.softmax.2.forward",
     "gelu": "Functional.gelu.2.forward",
     "mask": "Tensor.__add__.6.forward",
 }
@@ -136,6 +144,13 @@ def test_following_next_ends_at_the_faulty_call(looks, fault):
     assert second[fault].outcome["ranks"][0]["mode"] == "real data"
     assert second[fault].culprit["record"] == FAULTS[fault], second[fault].summary["text"]
     assert "--worst" in second[fault].outcome["next"][0]
+
+
+def test_a_config_that_the_environment_names_and_nobody_finds_is_told(tmp_path):
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        record(tmp_path, [("golden", "none", tmp_path / "nowhere.json")])
+    assert "VERNIER_CONFIG" in failed.value.stderr.decode()
+    assert "nowhere.json" in failed.value.stderr.decode()
 
 
 def test_the_screen_fits(looks):

@@ -1,0 +1,86 @@
+#include "judge/lone_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "pairing.h"
+
+namespace vernier {
+namespace {
+
+class LoneCallsTest : public Pairing {
+ protected:
+  // A call of the target alone that gives a tensor of this norm.
+  void AddAlone(const std::string& kind, float given_norm, float norm) {
+    alone_ = static_cast<std::uint32_t>(calls_.size());
+    Add(kind, 0, 0);
+    for (auto [facts, own_norm] : {std::pair(&Input(), given_norm), std::pair(&Output(), norm)}) {
+      facts->flags = Facts::kTensor | Facts::kFloat;
+      facts->own_norm = own_norm;
+      facts->error = 0;
+    }
+  }
+};
+
+TEST_F(LoneCallsTest, OneFarBeforeIsNamedWhereItGivesJustWhatIsWrong) {
+  const auto build = [&](float norm) {
+    Reset();
+    Same("linear", 6);
+    AddAlone("mul", 10, 11);
+    Same("layer_norm", 8);  // whatever the scale of what it is given
+    Add("add", 0.1, 0.1);
+    Input().own_norm = norm;
+    return Find();
+  };
+  Findings found = build(11);
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  EXPECT_EQ(found.culprit->reason, Reason::kAdditional);
+  found = build(12);
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 15u);
+  EXPECT_EQ(found.culprit->reason, Reason::kInput);
+}
+
+TEST_F(LoneCallsTest, ACallInPlaceIsOnlyAskedJustBehindIt) {
+  const auto build = [&](int num_between) {
+    Reset();
+    Same("linear", 6);
+    Add("mul_", kNone, kNone).is_in_place = true;
+    alone_ = 6;
+    Same("layer_norm", num_between);
+    Add("add", 0.1, 0.1);
+    const Findings found = Find();
+    return found.culprit ? found.culprit->call : kNoCall;
+  };
+  EXPECT_EQ(build(1), 6u);
+  EXPECT_EQ(build(8), 15u);
+}
+
+TEST_F(LoneCallsTest, OfAProgramThatEndsWithOneTheResultIsAnother) {
+  Same("linear", 6);
+  AddAlone("mul", 10, 20);
+  ASSERT_TRUE(Find().lone_end);
+  EXPECT_TRUE(Find().lone_end->in_target);
+  EXPECT_EQ(Find().lone_end->call, 6u);
+  Output().own_norm = 10;
+  EXPECT_FALSE(Find().lone_end) << "it changes nothing";
+  Output().own_norm = 20;
+  Add("linear", 0, 0, Pass::kBackward);
+  EXPECT_FALSE(Find().lone_end) << "what it changes shows in the backward pass";
+}
+
+TEST_F(LoneCallsTest, TheOneThatMakesNanIsNamedAndNotOneBeforeIt) {
+  Same("linear", 6);
+  AddAlone("div", 0, INFINITY);
+  Add("matmul", HUGE_VAL, HUGE_VAL);
+  Input().own_norm = INFINITY;
+  const Findings found = Find();
+  ASSERT_TRUE(found.culprit);
+  EXPECT_EQ(found.culprit->call, 6u);
+  EXPECT_EQ(found.culprit->reason, Reason::kAdditional);
+}
+
+}  // namespace
+}  // namespace vernier
