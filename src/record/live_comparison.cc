@@ -223,10 +223,21 @@ Result<LiveComparison::Call> LiveComparison::Read(std::string_view record) {
   return call;
 }
 
+// The dtype that the value of a tensor begins with, in quotes.
+std::string_view LiveComparison::TypeOf(const Port& port) {
+  const std::string_view value = port.value;
+  const std::size_t end = value.find('"', 1);
+  return port.is_tensor && value.starts_with('"') && end != std::string_view::npos ? value.substr(1, end - 1)
+                                                                                   : std::string_view();
+}
+
 void LiveComparison::AddDifferentInput(const Port* is, const Port* was, Differences& found) {
   const std::string& port = (is != nullptr ? is : was)->name;
   if ((is != nullptr && is->is_tensor) || (was != nullptr && was->is_tensor)) {
     found.inputs.push_back(port);
+    const std::string_view now = is == nullptr ? "" : TypeOf(*is), then = was == nullptr ? "" : TypeOf(*was);
+    if (found.types.empty() && !now.empty() && !then.empty() && now != then)
+      found.types = fmt::format(" ({} is {}, reference {})", port, now, then);
     return;
   }
   const auto value = [](const Port* side) { return side == nullptr ? "not given" : Short(side->value); };
@@ -326,8 +337,8 @@ std::string LiveComparison::Words(Kind kind, std::string_view name, const Differ
       return fmt::format(
           "same inputs on this rank, different output: {}; look at the lines of the other ranks", shown);
     case Kind::kFromOutside:
-      return fmt::format("inputs already different: {}, {}; {}", shown,
-                         Printable(some(differences.inputs, ", ")),
+      return fmt::format("inputs already different: {}, {}{}; {}", shown,
+                         Printable(some(differences.inputs, ", ")), Printable(differences.types),
                          differences.made_by.empty()
                              ? "no recorded call made them"
                              : "made by a call that the reference does not have: " + differences.made_by);
@@ -344,7 +355,9 @@ std::string LiveComparison::Next(Kind kind, std::string_view name, const Differe
     return "next: make the same calls on both sides, or record both: vernier compare pairs a fused call with "
            "several";
   if (kind == Kind::kFromOutside)
-    return "next: compare what goes in on both sides: data, weights, masks, seeds";
+    return differences.types.empty()
+               ? "next: compare what goes in on both sides: data, weights, masks, seeds, the step before"
+               : "next: look at where the two sides begin to compute in different types";
   if (kind == Kind::kOtherRank) return "next: look at the rank that differs first";
   if (!differences.golden_file.empty()) {
     const auto file = [](const fs::path& beside, const std::string& data_name) {

@@ -46,6 +46,7 @@ class LiveComparison {
   };
   struct Differences {
     std::vector<std::string> inputs;     // names of tensors
+    std::string types;                   // of the first of them, where they differ
     std::vector<std::string> arguments;  // "input.4: 0.1, reference 1e-05"
     std::string made_by;  // a call that the reference does not have, and that gave one of `inputs`
     bool has_inputs = false, output = false;
@@ -54,6 +55,7 @@ class LiveComparison {
   friend class CallReader;
 
   static Result<Call> Read(std::string_view record);
+  static std::string_view TypeOf(const Port& port);
   // `is` or `was` is null where only the other side has it.
   static void AddDifferentInput(const Port* is, const Port* was, Differences& found);
   static void CompareInputs(const Call& now, const Call& then, Differences& found);

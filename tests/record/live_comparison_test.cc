@@ -139,6 +139,17 @@ TEST_F(LiveComparisonTest, SaysWhatCameFromOutside) {
   EXPECT_THAT(found.says, HasSubstr("data, weights"));
 }
 
+TEST_F(LiveComparisonTest, SaysThatTypesDiffer) {
+  LiveComparison live(1);
+  ASSERT_TRUE(live.BeginStep(Reference({{"F.a.0.forward", Api("1", "2")}})));
+  std::string parts = Called("11", "22");
+  const std::string type = "torch.float32";
+  parts.replace(parts.find(type), type.size(), "torch.bfloat16");
+  const LiveVerdict found = Compare(live, "F.a.0.forward", parts, 0).value();
+  EXPECT_THAT(found.says, HasSubstr("input.0 (input.0 is torch.bfloat16, reference torch.float32);"));
+  EXPECT_THAT(found.says, HasSubstr("different types"));
+}
+
 TEST_F(LiveComparisonTest, AWeightIsAnInputOfItsModule) {
   LiveComparison live(-1);
   const auto module = [](const std::string& weight) {
