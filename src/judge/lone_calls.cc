@@ -20,13 +20,12 @@ bool IsSameNorm(float a, float b) {
 }  // namespace
 
 void LoneCalls::Pass(std::uint32_t call) {
-  if (in_.alignment.IsTargetAlone(call)) {
-    before_.push_back(call);
-    if (before_.size() > kFarthest) before_.pop_front();
-    since_ = 0;
-  } else {
-    ++since_;
+  if (!in_.alignment.IsTargetAlone(call)) {
+    ++num_paired_;
+    return;
   }
+  before_.push_back({call, num_paired_});
+  if (before_.size() > kFarthest) before_.pop_front();
 }
 
 // What a call is given that differs about as much as anything that it is given.
@@ -72,19 +71,19 @@ bool LoneCalls::MakesSpecial(std::uint32_t call) const {
 
 std::uint32_t LoneCalls::AdditionalBefore(std::uint32_t call) const {
   for (const Facts* wrong : WrongInputs(call)) {
-    const auto last = std::find_if(before_.rbegin(), before_.rend(), [&](std::uint32_t orphan) {
-      return IsNear() ? Gives(orphan, wrong->own_norm) : GivesJust(orphan, wrong->own_norm);
+    const auto last = std::find_if(before_.rbegin(), before_.rend(), [&](const Lone& lone) {
+      return IsNear(lone) ? Gives(lone.call, wrong->own_norm) : GivesJust(lone.call, wrong->own_norm);
     });
     if (last == before_.rend()) continue;
-    std::uint32_t first = *last, changes = ChangeOf(first) ? first : kNoCall,
+    std::uint32_t first = last->call, changes = ChangeOf(first) ? first : kNoCall,
                   special = MakesSpecial(first) ? first : kNoCall;
     for (auto before = std::next(last); before != before_.rend(); ++before) {
       const std::span<const Facts> given = FactsOf(first);
       const bool hands_on = std::any_of(given.begin(), given.end(), [&](const Facts& facts) {
-        return facts.role != Role::kOutput && facts.Has(Facts::kTensor) && Gives(*before, facts.own_norm);
+        return facts.role != Role::kOutput && facts.Has(Facts::kTensor) && Gives(before->call, facts.own_norm);
       });
       if (!hands_on) continue;
-      first = *before;
+      first = before->call;
       if (ChangeOf(first)) changes = first;
       if (MakesSpecial(first)) special = first;
     }

@@ -19,7 +19,7 @@ class LoneCalls {
   // A call of the target is done. REQUIRES: told in order
   void Pass(std::uint32_t call);
   // Just before, the target made calls alone.
-  bool any() const { return !before_.empty() && IsNear(); }
+  bool any() const { return !before_.empty() && IsNear(before_.back()); }
 
   // The first of those through which something wrong came to `call`; of several that hand it on, the first
   // that changes anything, or the one that makes NaN or infinities. Further back, only one that gives just
@@ -43,7 +43,11 @@ class LoneCalls {
     return in_.facts.subspan(in_.first[call], in_.first[call + 1] - in_.first[call]);
   }
   std::vector<const Facts*> WrongInputs(std::uint32_t call) const;
-  bool IsNear() const { return since_ < rules_.orphan_reach; }
+  struct Lone {
+    std::uint32_t call;
+    double num_before;  // calls with a partner
+  };
+  bool IsNear(const Lone& lone) const { return num_paired_ - lone.num_before < rules_.orphan_reach; }
   bool Gives(std::uint32_t from, float norm) const;
   bool GivesJust(std::uint32_t from, float norm) const;
   bool MakesSpecial(std::uint32_t call) const;
@@ -53,8 +57,8 @@ class LoneCalls {
 
   const Recordings& in_;
   const CulpritRules& rules_;
-  std::deque<std::uint32_t> before_;  // the last calls of the target alone
-  double since_ = 0;                  // calls behind the last of them
+  std::deque<Lone> before_;  // the last calls of the target alone
+  double num_paired_ = 0;    // calls with a partner so far
 };
 
 }  // namespace vernier
