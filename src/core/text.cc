@@ -144,6 +144,10 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::string Plural(std::uint64_t count, std::string_view word) {
   std::string text = std::to_string(count) + ' ';
   text += word;

@@ -28,6 +28,7 @@ std::string_view WithoutInvisibleStart(std::string_view text);
 std::vector<std::string_view> Split(std::string_view text, char separator);
 // "1 row", "3 rows".
 std::string Plural(std::uint64_t count, std::string_view word);
+bool IsDigits(std::string_view text);  // and at least one
 // One word of a command line that can be pasted into a shell.
 std::string ShellWord(std::string_view text);
 // Compares two texts, taking ASCII letters of either case for the same.

@@ -18,10 +18,6 @@ constexpr std::size_t kMostCells = std::size_t{1} << 22;
 constexpr int kSameKind = 2, kSameSignature = 5, kSamePlace = 3;
 constexpr std::size_t kMostFused = 32;
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 class Aligner {
  public:
   explicit Aligner(const AlignInputs& in) : in_(in), target_(in.target), golden_(in.golden) {
@@ -262,10 +258,10 @@ class Aligner {
     };
     drop_modules(target_, left);
     drop_modules(golden_, right);
+    if (!left.empty() && target_[left[0]].pass != Pass::kForward) return;  // backward calls follow
     if (left.size() == right.size()) return PairReplaced(left, right);
     if (left.empty() || right.empty() || (left.size() > 1) == (right.size() > 1)) return;
     if (left.size() > kMostFused || right.size() > kMostFused) return;
-    if (target_[left[0]].pass != Pass::kForward) return;
     if (target_[left.back()].place != golden_[right.back()].place) return;
     Pair(left.back(), right.back(), PairedBy::kFused);
     for (const std::uint32_t call : left) result_.is_target_fused[call] = true;
@@ -303,7 +299,7 @@ class Aligner {
     const auto count = [&](std::span<const std::string_view> a, std::span<const std::string_view> b) {
       if (a.empty() || b.empty()) return;
       // A number means another module on the other side; exchanging it would move all that bear it.
-      if (a.size() == 1 && b.size() == 1 && IsNumber(a[0]) && IsNumber(b[0])) return;
+      if (a.size() == 1 && b.size() == 1 && IsDigits(a[0]) && IsDigits(b[0])) return;
       const auto joined = [](std::span<const std::string_view> parts) {
         std::string text = ".";
         for (const std::string_view part : parts) (text += part) += '.';

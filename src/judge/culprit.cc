@@ -35,15 +35,12 @@ class Search {
         rules_(rules),
         evidence_(recordings, rules),
         lone_(recordings, rules),
-        first_backward_(static_cast<std::uint32_t>(
-            std::find_if(recordings.target.begin(), recordings.target.end(),
-                         [](const Call& call) { return call.pass != Pass::kForward; }) -
-            recordings.target.begin())),
         largest_result_(recordings.target.size(), kNoResult),
         ahead_(recordings.target.size() + 1) {}
 
   Findings Run() {
     See();
+    if (in_.follows_noise) made_ = std::fmin(rules_.drift, LargestEntry());
     for (std::uint32_t call = 0; call < in_.target.size() && !findings_.culprit; ++call) Judge(call);
     if (!findings_.culprit && !any_evidence_) {
       if (const auto hook = lone_.FindHook()) Blame(hook->call, Reason::kAdditional, 0, hook->change, 0);
@@ -95,11 +92,29 @@ class Search {
     LookAhead();
   }
 
+  // The largest error that comes into the forward pass and that no call of it made.
+  double LargestEntry() const {
+    double largest = 0;
+    std::set<Signature> made;
+    for (std::uint32_t call = 0; call < evidence_.first_backward(); ++call) {
+      for (const Facts& facts : FactsOf(call)) {
+        if (!facts.Has(Facts::kMeasured) || !(facts.error > 0)) continue;
+        if (facts.role == Role::kOutput) {
+          made.insert(SignatureOf(facts));
+        } else if (std::isfinite(facts.error) && !made.contains(SignatureOf(facts))) {
+          largest = std::fmax(largest, facts.error);
+        }
+      }
+    }
+    return largest;
+  }
+
   // What is left to find behind each call, so that a search for it may end early.
   void LookAhead() {
     for (std::uint32_t call = static_cast<std::uint32_t>(in_.target.size()); call-- > 0;) {
       Ahead& ahead = ahead_[call] = ahead_[call + 1];
       if (Follows(call)) ahead.result = std::fmax(ahead.result, largest_result_[call]);
+      if (call >= evidence_.first_backward() || !Follows(call)) continue;
       for (const Facts& facts : FactsOf(call)) {
         if (facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error < rules_.drift)
           ahead.drifting_input = std::fmax(ahead.drifting_input, facts.error);
@@ -119,9 +134,16 @@ class Search {
   }
 
   void FindWorst() {
+    bool any_place = false;
+    std::set<std::string_view> of_model;  // kinds of the forward pass
+    for (std::uint32_t call = 0; call < evidence_.first_backward(); ++call) {
+      of_model.insert(in_.target[call].kind);
+      any_place = any_place || (!in_.target[call].is_module && !PathOf(in_.target[call]).empty());
+    }
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
-      // An optimizer may make a step of one size of any gradient, also of one that is rounding alone.
-      if (evidence_.IsOfOptimizer(call)) continue;
+      // An optimizer may make a step of one size of any gradient, also of one that is rounding alone. Where
+      // no place tells its calls, what the model calls too is none of them.
+      if (evidence_.IsOfOptimizer(call) && (any_place || !of_model.contains(in_.target[call].kind))) continue;
       const double error = largest_result_[call];
       const auto shows = [&](const Forgotten& one) { return call >= one.call && call < one.end; };
       if (error <= findings_.worst || IsForgotten(in_.target[call])) continue;
@@ -169,7 +191,7 @@ class Search {
   // Something wrong comes in, and a few calls later nothing is left of it, as of a bias before a
   // normalisation: it moves nothing. No end: it stays.
   Window ForgottenAt(std::uint32_t index, double limit) const {
-    if (index > first_backward_) return {};
+    if (index > evidence_.first_backward()) return {};
     Window window{kNoCall, {index}, {}};
     // One side scales before a product and the other one behind it: so do their gradients.
     const bool by_other_calls =
@@ -187,21 +209,26 @@ class Search {
     see_results(index);
     double near = 0;
     std::size_t num_clean = 0;
+    // A wrong result that no later call is given is a result of the program: it has not faded.
+    bool is_pending = largest_result_[index] > limit;
     for (std::uint32_t i = index + 1; i < in_.target.size(); ++i) {
       const Call& call = in_.target[i];
       if (!Follows(i)) continue;
       const bool nothing_ahead =
           !by_other_calls && ahead_[i].result <= limit && ahead_[i].drifting_input <= limit;
-      if (near >= rules_.orphan_reach && num_clean >= rules_.least_seen && nothing_ahead) break;
+      if (near >= rules_.orphan_reach && num_clean >= rules_.least_seen && nothing_ahead && !is_pending)
+        break;
+      if (IsGiven(i, limit)) is_pending = false;
+      is_pending = is_pending || (near < rules_.orphan_reach && largest_result_[i] > limit);
       // More may come in there, as another such bias; what differs by more than training drifts is news.
       // Nothing does in the backward pass: what differs there, and was not seen to be made, was made unseen.
       const std::span<const Facts> all = FactsOf(i);
       const bool as_before = by_other_calls && call.kind == in_.target[index].kind;
-      const bool enters = i < first_backward_ && std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
-                            return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) &&
-                                   facts.error > limit && (facts.error < rules_.drift || as_before) &&
-                                   !made.contains(SignatureOf(facts));
-                          });
+      const bool enters =
+          i < evidence_.first_backward() && std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+            return facts.role != Role::kOutput && facts.Has(Facts::kMeasured) && facts.error > limit &&
+                   (facts.error < rules_.drift || as_before) && !made.contains(SignatureOf(facts));
+          });
       see_results(i);
       if (enters) {
         forgive(call);
@@ -220,7 +247,16 @@ class Search {
         ++num_clean;
       }
     }
+    if (is_pending && !by_other_calls) return {};
     return num_clean >= rules_.least_seen ? window : Window();
+  }
+
+  // Something that differs by more than this.
+  bool IsGiven(std::uint32_t call, double limit) const {
+    const std::span<const Facts> all = FactsOf(call);
+    return std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+      return facts.role != Role::kOutput && facts.Has(Facts::kTensor) && facts.error > limit;
+    });
   }
 
   // The call just before that was given a mask, and whose result this one was given.
@@ -363,6 +399,18 @@ class Search {
     return given;
   }
 
+  // Whatever it may cancel; masks and memory that nobody set are left out.
+  double LargestOutputOf(std::uint32_t call) const {
+    double largest = 0;
+    if (in_.target[call].is_unset || in_.target[call].is_writer) return largest;
+    for (const Facts& facts : FactsOf(call)) {
+      const bool tells = facts.role == Role::kOutput && facts.Has(Facts::kMeasured) &&
+                         facts.Has(Facts::kFloat) && !facts.Has(Facts::kHuge) && std::isfinite(facts.error);
+      if (tells) largest = std::fmax(largest, facts.error);
+    }
+    return largest;
+  }
+
   void ForgetHidden(std::uint32_t index, double result) {
     Forget(index, Window{index + 1, {index}, {}}, result);
   }
@@ -374,9 +422,11 @@ class Search {
     const double rounding =
         look.half && !IsExact() ? rules_.rounding_half * kHalfEpsilon : rules_.rounding * kSingleEpsilon;
     const double shows = call.is_module ? tolerance : rounding;
-    if (look.differs && errors.result > std::fmax(rules_.shows * errors.given, shows)) {
-      if (IsHidden(index)) return ForgetHidden(index, errors.result);
-      return Blame(index, Reason::kArgument, errors.given, errors.result, tolerance);
+    // Where all before is the same, nothing but the argument explains a sum that is off.
+    const double result = IsExact() ? std::fmax(errors.result, LargestOutputOf(index)) : errors.result;
+    if (look.differs && result > std::fmax(rules_.shows * errors.given, shows)) {
+      if (IsHidden(index)) return ForgetHidden(index, result);
+      return Blame(index, Reason::kArgument, errors.given, result, tolerance);
     }
     // What it does in place, and nobody recorded, may be anything.
     if (look.differs && errors.num_results == 0 && !call.is_module && call.is_in_place)
@@ -387,8 +437,9 @@ class Search {
   void Accuse(std::uint32_t index, const Look& look, const Errors& errors, double tolerance, double strain) {
     const double given = errors.given, result = errors.result;
     const Call& call = in_.target[index];
-    const bool may_show = result > 0 || (look.other_mask && errors.num_results == 0);
-    if (IsExact() && (look.other_mask || look.other_index) && may_show)
+    const double rounding = rules_.rounding * kSingleEpsilon;
+    const bool by_mask = look.other_mask && (result > 0 || errors.num_results == 0);
+    if (IsExact() && (by_mask || (look.other_index && result > rounding)))
       return IsHidden(index) ? ForgetHidden(index, given) : BlameEntry(index, given, tolerance);
     if (call.pass == Pass::kGradient) {
       if (result <= std::fmax(rules_.growth * made_, tolerance)) return;
@@ -409,8 +460,9 @@ class Search {
       return window.end == kNoCall ? BlameEntry(index, given, tolerance, reason)
                                    : Forget(index, window, given);
     }
-    const bool grew =
-        result > tolerance && result > rules_.growth * strain * std::fmax(given, errors.inherited);
+    double before = std::fmax(given, errors.inherited);
+    if (before > 1) before *= before + 2;  // as a square makes of it
+    const bool grew = result > tolerance && result > rules_.growth * strain * before;
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
     if (call.is_share && look.hidden_input && look.keeps_mean) {
@@ -461,7 +513,6 @@ class Search {
   const CulpritRules& rules_;
   Evidence evidence_;
   LoneCalls lone_;
-  std::uint32_t first_backward_;           // the number of calls: none
   std::vector<double> largest_result_;     // error of each call; kNoResult: it has none that can be judged
   bool any_evidence_ = false;              // anything differs but memory that nobody set
   std::array<ErrorHistory, 4> histories_;  // others and products, of the forward pass and of the others

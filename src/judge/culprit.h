@@ -39,6 +39,7 @@ struct Recordings {
   };
   // What a call of the golden gives, asked of calls that it makes alone; empty: not known.
   std::function<std::vector<Result>(std::uint32_t golden_call)> golden_results{};
+  bool follows_noise = false;  // weights may have drifted apart in steps before
 };
 
 enum class Reason : std::uint8_t {

@@ -159,7 +159,7 @@ Evidence::Source Evidence::SourceOf(std::uint32_t call) const {
   return module == kNoCall ? Source() : InputsOf(module);
 }
 
-// Given the same, of the same shapes, a call must give the same shape.
+// Given the same, a call must give the same shape; of where, unique and the like it depends on the values.
 bool Evidence::IsSameQuestion(std::uint32_t call) const {
   const std::span<const Facts> all = FactsOf(call);
   return HasPartner(call) && in_.target[call].pass == Pass::kForward &&
@@ -167,7 +167,8 @@ bool Evidence::IsSameQuestion(std::uint32_t call) const {
          std::all_of(all.begin(), all.end(), [](const Facts& facts) {
            return facts.role == Role::kOutput ||
                   (facts.Has(Facts::kMatched) && !facts.Has(Facts::kOtherShape) &&
-                   !facts.Has(Facts::kMixed) && !facts.TellsOtherArgument() && !facts.Has(Facts::kOtherType));
+                   !(facts.Has(Facts::kMeasured) && facts.error > 0) && !facts.Has(Facts::kMixed) &&
+                   !facts.TellsOtherArgument() && !facts.Has(Facts::kOtherType));
          });
 }
 

@@ -45,6 +45,7 @@ class Evidence {
   // Behind the first of the backward pass, and no part of a model that runs once more: a hook, or what works
   // on gradients and weights.
   bool IsOfOptimizer(std::uint32_t call) const;
+  std::uint32_t first_backward() const { return first_backward_; }  // the number of calls: none
 
  private:
   struct Source {

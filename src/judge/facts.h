@@ -41,7 +41,6 @@ struct Facts {
     kPlain = 4,
     kDiffers = 8,  // a plain one that is not the same, or that one side does not have
     kHalf = 16,    // on either side
-    kEighth = 1048576,
     kFloat = 32,
     kMixed = 64,  // of different dtypes
     kOtherShape = 128,
@@ -56,6 +55,7 @@ struct Facts {
     kOtherType = 32768,  // a plain one that names another dtype; no kDiffers
     kDrowned = 65536,    // infinite on both sides, so that sums tell nothing, and sums are all that is known
     kNan = 524288,       // NaN on both sides, and only statistics are known: they hide the rest
+    kEighth = 1048576,   // 8 bits, on either side
     kWhole = 262144,     // every element was compared, or is the same by checksum
     kGoldenHasMore = 131072  // said of a call's first value: the golden gives the call an argument more
   };

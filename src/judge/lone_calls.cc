@@ -10,12 +10,11 @@
 namespace vernier {
 namespace {
 
-constexpr std::size_t kFarthest = 256;  // calls that are looked at for one that gives just what is wrong
+constexpr std::uint32_t kFarthest = 256;  // calls back that one is looked for which gives just what is wrong
 
-bool IsSameNorm(float a, float b) {
-  constexpr float kOrder = 1e-6F;  // of a view the squares are summed in another order
-  return a == b || std::fabs(a - b) <= kOrder * std::fabs(b);
-}
+constexpr float kOrder = 1e-6F;  // of a view the squares are summed in another order
+
+bool IsSameNorm(float a, float b) { return a == b || std::fabs(a - b) <= kOrder * std::fabs(b); }
 
 }  // namespace
 
@@ -41,38 +40,51 @@ std::vector<const Facts*> LoneCalls::WrongInputs(std::uint32_t call) const {
   return wrong;
 }
 
-// Whether the target's call `from` gives something of this size.
-bool LoneCalls::GivesJust(std::uint32_t from, float norm) const {
-  const std::span<const Facts> all = FactsOf(from);
-  return std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
-    return facts.role == Role::kOutput && facts.Has(Facts::kTensor) && IsSameNorm(facts.own_norm, norm);
-  });
+// Whether the target's call `from` gives something of this size. What it did in place, unrecorded, may be.
+bool LoneCalls::Gives(std::uint32_t from, float norm) const {
+  bool gives_any = false;
+  for (const Facts& facts : FactsOf(from)) {
+    if (facts.role != Role::kOutput || !facts.Has(Facts::kTensor)) continue;
+    gives_any = true;
+    if (IsSameNorm(facts.own_norm, norm)) return true;
+  }
+  return !gives_any && (in_.target[from].is_writer || in_.target[from].is_in_place);
 }
 
-// What it did in place, unrecorded, may be of this size too.
-bool LoneCalls::Gives(std::uint32_t from, float norm) const {
+// Norms of zeros, of booleans and of infinities are those of many tensors.
+bool LoneCalls::IsTelling(const Facts& wrong, float norm) {
+  return wrong.Has(Facts::kFloat) && norm > 0 && std::isfinite(norm);
+}
+
+// Just this tensor, or the NaN and infinities in it.
+bool LoneCalls::GivesJust(std::uint32_t from, const Facts& wrong) const {
+  if (!std::isfinite(wrong.own_norm) && std::isfinite(wrong.norm)) return MakesSpecial(from);
+  if (!IsTelling(wrong, wrong.own_norm)) return false;
   const std::span<const Facts> all = FactsOf(from);
-  const bool gives_any = std::any_of(all.begin(), all.end(), [](const Facts& facts) {
-    return facts.role == Role::kOutput && facts.Has(Facts::kTensor);
+  return std::any_of(all.begin(), all.end(), [&](const Facts& facts) {
+    return facts.role == Role::kOutput && facts.Has(Facts::kFloat) &&
+           facts.num_elements == wrong.num_elements && IsSameNorm(facts.own_norm, wrong.own_norm);
   });
-  return gives_any ? GivesJust(from, norm) : in_.target[from].is_writer || in_.target[from].is_in_place;
 }
 
 // NaN or infinities of what is finite.
 bool LoneCalls::MakesSpecial(std::uint32_t call) const {
-  bool makes = false;
+  bool makes = false, takes = false;
   for (const Facts& facts : FactsOf(call)) {
-    if (!facts.Has(Facts::kTensor) || std::isfinite(facts.own_norm)) continue;
-    if (facts.role != Role::kOutput) return false;
-    makes = true;
+    if (!facts.Has(Facts::kTensor)) continue;
+    const bool is_output = facts.role == Role::kOutput, is_finite = std::isfinite(facts.own_norm);
+    if (!is_output && !is_finite) return false;
+    takes = takes || !is_output;
+    makes = makes || (is_output && !is_finite);
   }
-  return makes;
+  return makes && takes;
 }
 
 std::uint32_t LoneCalls::AdditionalBefore(std::uint32_t call) const {
   for (const Facts* wrong : WrongInputs(call)) {
     const auto last = std::find_if(before_.rbegin(), before_.rend(), [&](const Lone& lone) {
-      return IsNear(lone) ? Gives(lone.call, wrong->own_norm) : GivesJust(lone.call, wrong->own_norm);
+      return IsNear(lone) ? Gives(lone.call, wrong->own_norm)
+                          : call - lone.call <= kFarthest && GivesJust(lone.call, *wrong);
     });
     if (last == before_.rend()) continue;
     std::uint32_t first = last->call, changes = ChangeOf(first) ? first : kNoCall,
@@ -80,7 +92,8 @@ std::uint32_t LoneCalls::AdditionalBefore(std::uint32_t call) const {
     for (auto before = std::next(last); before != before_.rend(); ++before) {
       const std::span<const Facts> given = FactsOf(first);
       const bool hands_on = std::any_of(given.begin(), given.end(), [&](const Facts& facts) {
-        return facts.role != Role::kOutput && facts.Has(Facts::kTensor) && Gives(before->call, facts.own_norm);
+        return facts.role != Role::kOutput && facts.Has(Facts::kTensor) &&
+               Gives(before->call, facts.own_norm);
       });
       if (!hands_on) continue;
       first = before->call;
@@ -99,7 +112,7 @@ std::uint32_t LoneCalls::MissingBefore(std::uint32_t call) const {
   std::uint32_t found = kNoCall;
   bool gives_it = false;
   double since = 0;
-  for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0 && since < kFarthest;) {
+  for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0 && partner - g <= kFarthest;) {
     const Call& before = in_.golden[g];
     if (before.is_frame || before.pass == Pass::kGradient) continue;
     if (before.pass != in_.target[call].pass) break;
@@ -124,36 +137,46 @@ bool LoneCalls::GoldenGives(std::uint32_t golden, const std::vector<const Facts*
   if (!in_.golden_results) return is_near;
   const std::vector<Recordings::Result> results = in_.golden_results(golden);
   if (results.empty()) return is_near && (in_.golden[golden].is_writer || in_.golden[golden].is_in_place);
+  const auto gives = [&](const Recordings::Result& result, const Facts& facts) {
+    const bool is_just = IsTelling(facts, facts.norm) && result.num_elements == facts.num_elements;
+    return IsSameNorm(result.norm, facts.norm) && (is_near || is_just);
+  };
   return std::any_of(results.begin(), results.end(), [&](const Recordings::Result& result) {
-    return std::any_of(wrong.begin(), wrong.end(),
-                       [&](const Facts* facts) { return IsSameNorm(result.norm, facts->norm); });
+    return std::any_of(wrong.begin(), wrong.end(), [&](const Facts* facts) { return gives(result, *facts); });
   });
 }
 
-// Where nothing follows, nothing shows what such a call has changed.
+// Where nothing follows, nothing shows what such calls have changed.
 std::optional<Findings::End> LoneCalls::FindEnd() const {
-  const auto last_of = [](const Calls& calls) {
-    std::uint32_t last = kNoCall;
-    for (std::uint32_t i = 0; i < calls.size(); ++i) {
-      if (calls[i].pass != Pass::kForward) return kNoCall;
-      if (!calls[i].is_module) last = i;
-    }
-    return last;
+  const auto has_backward = [](const Calls& calls) {
+    return std::any_of(calls.begin(), calls.end(),
+                       [](const Call& call) { return call.pass != Pass::kForward; });
   };
-  const std::uint32_t target = last_of(in_.target), golden = last_of(in_.golden);
-  if (target == kNoCall || golden == kNoCall) return {};
-  if (in_.alignment.IsTargetAlone(target) && ChangeOf(target)) return Findings::End{true, target};
-  if (!in_.alignment.IsGoldenAlone(golden) || !in_.golden_results) return {};
-  // The golden's last call against what the two sides had just before.
-  std::uint32_t before = golden;
-  while (before > 0 && (in_.golden[before].is_module || in_.alignment.IsGoldenAlone(before))) --before;
-  const std::uint32_t partner = in_.alignment.target_of[before];
+  if (has_backward(in_.target) || has_backward(in_.golden)) return {};
+  bool is_last = true;
+  for (std::uint32_t call = static_cast<std::uint32_t>(in_.target.size()); call-- > 0;) {
+    if (in_.target[call].is_module) continue;
+    if (!in_.alignment.IsTargetAlone(call)) break;
+    const std::optional<double> change = ChangeOf(call);
+    // Calls that end with another kind of thing, as a mean, look at the result and do not make it.
+    if (std::exchange(is_last, false) && !change && !GivesAsMany(call)) break;
+    if (change && !(*change <= kOrder)) return Findings::End{true, call};
+  }
+  if (!in_.golden_results) return {};
+  // The golden's last calls against what the two sides had just before.
+  std::uint32_t before = static_cast<std::uint32_t>(in_.golden.size());
+  while (before > 0 && (in_.golden[before - 1].is_module || in_.alignment.IsGoldenAlone(before - 1)))
+    --before;
+  const std::uint32_t partner = before == 0 ? kNoCall : in_.alignment.target_of[before - 1];
   if (partner == kNoCall) return {};
-  for (const Recordings::Result& result : in_.golden_results(golden)) {
-    for (const Facts& facts : FactsOf(partner)) {
-      if (facts.role == Role::kOutput && facts.Has(Facts::kFloat) &&
-          facts.num_elements == result.num_elements && facts.norm != result.norm) {
-        return Findings::End{false, golden};
+  for (std::uint32_t call = before; call < in_.golden.size(); ++call) {
+    if (in_.golden[call].is_module) continue;
+    for (const Recordings::Result& result : in_.golden_results(call)) {
+      for (const Facts& facts : FactsOf(partner)) {
+        if (facts.role == Role::kOutput && facts.Has(Facts::kFloat) &&
+            facts.num_elements == result.num_elements && !IsSameNorm(result.norm, facts.norm)) {
+          return Findings::End{false, call};
+        }
       }
     }
   }
@@ -172,6 +195,17 @@ std::optional<double> LoneCalls::ChangeOf(std::uint32_t index) const {
   if (input == nullptr || output == nullptr || input->num_elements != output->num_elements) return {};
   if (input->own_norm == output->own_norm) return {};
   return std::fabs(output->own_norm / input->own_norm - 1);
+}
+
+// The call gives as many elements as it is given.
+bool LoneCalls::GivesAsMany(std::uint32_t index) const {
+  float given = 0, gives = -1;
+  for (const Facts& facts : FactsOf(index)) {
+    if (!facts.Has(Facts::kTensor)) continue;
+    float& most = facts.role == Role::kOutput ? gives : given;
+    most = std::fmax(most, facts.num_elements);
+  }
+  return given == gives;
 }
 
 // Of the target's first result.

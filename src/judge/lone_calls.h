@@ -49,11 +49,13 @@ class LoneCalls {
   };
   bool IsNear(const Lone& lone) const { return num_paired_ - lone.num_before < rules_.orphan_reach; }
   bool Gives(std::uint32_t from, float norm) const;
-  bool GivesJust(std::uint32_t from, float norm) const;
+  static bool IsTelling(const Facts& wrong, float norm);
+  bool GivesJust(std::uint32_t from, const Facts& wrong) const;
   bool MakesSpecial(std::uint32_t call) const;
   bool GoldenGives(std::uint32_t golden, const std::vector<const Facts*>& wrong, bool is_near) const;
   std::optional<double> ChangeOf(std::uint32_t call) const;
   float GivenNorm(std::uint32_t call) const;
+  bool GivesAsMany(std::uint32_t call) const;
 
   const Recordings& in_;
   const CulpritRules& rules_;

@@ -17,7 +17,8 @@ Look LookAt(std::span<const Facts> all) {
     see(same_type, !is_output && facts.Has(Facts::kTensor) && facts.Has(Facts::kMatched));
     see(mixed_input, !is_output && facts.Has(Facts::kMixed));
     look.blind = look.blind && !facts.Has(Facts::kMatched);
-    see(look.lacks_input, is_input && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched));
+    see(look.lacks_input,
+        is_input && facts.Has(Facts::kTensor) && !facts.Has(Facts::kMatched) && !facts.Has(Facts::kDiffers));
     const bool is_masked = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned);
     const bool is_whole = facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
     see(look.masked_input, !is_output && is_masked);

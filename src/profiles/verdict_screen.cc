@@ -318,6 +318,7 @@ std::string StateText(const RankOutcome& rank) {
       if (rank.worst_error == 0) {
         const bool is_whole =
             rank.num_calls > 0 ? rank.num_alone == 0 : rank.num_only_target() + rank.num_only_golden == 0;
+        if (is_whole && rank.num_outside.empty()) return "what was compared is the same";
         return !is_whole ? "what was compared is the same; see below for what has no partner"
                          : "no result that was judged differs; what differs came from outside";
       }
@@ -405,8 +406,9 @@ const RankOutcome& Shown(const CompareOutcome& outcome) {
     constexpr int kOfVerdict[] = {0, 1, 3, 2};
     return kOfVerdict[static_cast<std::size_t>(rank.verdict)];
   };
-  return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(),
-                           [&](const auto& a, const auto& b) { return rating(a) < rating(b); });
+  return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(), [&](const auto& a, const auto& b) {
+    return std::pair(rating(a), a.worst_error) < std::pair(rating(b), b.worst_error);
+  });
 }
 
 void AddRank(const RankOutcome& rank, bool colour, Lines& lines) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,13 +60,14 @@ class Pairing : public testing::Test {
     alignment_.is_target_fused.resize(calls_.size());
     alignment_.is_golden_fused.resize(calls_.size());
     for (std::uint32_t i = 0; i < calls_.size(); ++i) {
-      const bool alone = i == alone_;
+      const bool alone = i == alone_ || also_alone_.contains(i);
       alignment_.golden_of[i] = alone ? kNoCall : i;
       alignment_.target_of[i] = alone ? kNoCall : i;
       if (alone) alignment_.how[i] = PairedBy::kNothing;
       alignment_.is_golden_fused[i] = alone;  // `calls_` stands for both sides; the golden has none there
     }
-    return FindCulprit({calls_, calls_, alignment_, facts_, first_}, CulpritRules(Rules::Verdict()));
+    return FindCulprit({calls_, calls_, alignment_, facts_, first_, {}, follows_noise_},
+                       CulpritRules(Rules::Verdict()));
   }
 
   std::deque<std::string> texts_;
@@ -74,6 +76,8 @@ class Pairing : public testing::Test {
   std::vector<std::size_t> first_{0};
   Alignment alignment_;
   std::uint32_t alone_ = kNoCall;
+  std::set<std::uint32_t> also_alone_;
+  bool follows_noise_ = false;
 };
 
 }  // namespace vernier

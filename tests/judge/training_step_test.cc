@@ -84,6 +84,7 @@ TEST_F(TrainingStep, WhatMovesOnlyGradientsIsBlamedWhereItComesIn) {
   facts_.insert(facts_.end() - 1,
                 Tensor(Role::kInput, 0.02));  // turned positions: products of two such agree
   first_.back() = facts_.size();
+  Add("linear", 0.009, 0);
   Same("linear", 8);
   Add("linear", 1e-7, 1e-7, Pass::kBackward);
   EXPECT_FALSE(Find().culprit);
@@ -151,7 +152,7 @@ TEST_F(TrainingStep, AWeightThatDiffersAndMovesNothingIsNotBlamed) {
     Add("batch_norm", 0.009, behind);
     for (int i = 0; i < 12; ++i) Add("linear", behind, behind);
     for (int i = 0; i < 6; ++i) Add("linear", 1e-7, 1e-7, Pass::kBackward);
-    Add("mul_", 0.025, 0.025);  // the optimizer's, of that bias
+    Add("mul_", 0.025, 0.025).is_in_place = true;  // the optimizer's, of that bias
     Input().norm = Input().own_norm = 0.3F;
     return Find();
   };

@@ -9,10 +9,6 @@ namespace {
 
 constexpr std::string_view kDirections[] = {"forward", "backward", "parameters_grad"};
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 std::string Join(const std::vector<std::string_view>& parts) {
   std::string name;
   for (const std::string_view part : parts) {
@@ -25,8 +21,8 @@ std::string Join(const std::vector<std::string_view>& parts) {
 // Where the call number of a backward record stands in its name, or npos.
 std::size_t BackwardNumberAt(const std::vector<std::string_view>& parts) {
   const std::size_t n = parts.size();
-  if (n >= 2 && parts[n - 1] == "backward" && IsNumber(parts[n - 2])) return n - 2;
-  if (n >= 2 && parts[n - 2] == "backward" && IsNumber(parts[n - 1])) return n - 1;
+  if (n >= 2 && parts[n - 1] == "backward" && IsDigits(parts[n - 2])) return n - 2;
+  if (n >= 2 && parts[n - 2] == "backward" && IsDigits(parts[n - 1])) return n - 1;
   return std::string_view::npos;
 }
 
@@ -78,10 +74,10 @@ std::string FuzzyName(std::string_view name) {
     return part == kDirections[0] || part == kDirections[1];
   });
   if (direction == parts.end()) return std::string(name);
-  if (direction != parts.begin() && IsNumber(*(direction - 1)) && parts[0] != "Module" &&
+  if (direction != parts.begin() && IsDigits(*(direction - 1)) && parts[0] != "Module" &&
       parts[0] != "Cell") {
     parts.erase(direction - 1);
-  } else if (direction + 1 != parts.end() && IsNumber(*(direction + 1))) {
+  } else if (direction + 1 != parts.end() && IsDigits(*(direction + 1))) {
     parts.erase(direction + 1);
   }
   return Join(parts);

@@ -41,6 +41,7 @@ bool IsResult(PortState state) { return state == PortState::kOutput || state == 
 // What a record holds that is not finite.
 struct NotFinite {
   Special::Kind given = Special::kNothing, made = Special::kNothing;
+  bool makes_infinity = false;  // +inf, which no mask holds
   // The first row of each. Of masks the least is infinite, and not the largest.
   std::optional<std::uint32_t> given_nan, given_infinity, infinite_parameter;
 };
@@ -54,13 +55,14 @@ NotFinite NotFiniteOf(const Dump& dump, const Call& call, const Record& record) 
     const auto state = static_cast<PortState>(dump.rows()[row].state);
     const Value value = ValueOf(dump.Read(dump.rows()[row], arena), arena);
     const Special::Kind kind = KindOf(value);
+    const bool is_positive = kind == Special::kInfinity && value.max > 0 && std::isinf(value.max);
     if (IsResult(state)) {
       found.made = std::max(found.made, kind);
+      found.makes_infinity = found.makes_infinity || is_positive;
     } else if (!std::exchange(written_over, false)) {
       found.given = std::max(found.given, kind);
       if (kind == Special::kNan && !found.given_nan) found.given_nan = row;
-      if (kind == Special::kInfinity && value.max > 0 && std::isinf(value.max) && !found.given_infinity)
-        found.given_infinity = row;
+      if (is_positive && !found.given_infinity) found.given_infinity = row;
       if (kind == Special::kInfinity && state == PortState::kParameters && !found.infinite_parameter)
         found.infinite_parameter = row;
     }
@@ -84,12 +86,12 @@ class Hunt {
     const bool is_new_nan =
         !std::exchange(any_nan_, any_nan_ || std::max(found.given, found.made) == Special::kNan);
     const bool is_new_infinity = !std::exchange(
-        any_infinity_, any_infinity_ || found.made != Special::kNothing || found.given_infinity.has_value());
+        any_infinity_, any_infinity_ || found.makes_infinity || found.given_infinity.has_value());
     if (call.pass == Pass::kBackward && not_finite_.contains(call.twin)) return {};  // it inherits that
     if (call.pass == Pass::kForward && std::max(found.given, found.made) != Special::kNothing)
       not_finite_.insert(call.twin);
     if (found.given_nan && is_new_nan) return Entered("NaN", call, *found.given_nan);
-    if (found.given_infinity && is_new_infinity && !IsOfAParameter(record))
+    if (found.given_infinity && is_new_infinity && !IsOfAParameter(record, *found.given_infinity))
       return Entered("infinity", call, *found.given_infinity);
     // A mask is infinite as well, but no parameter.
     if (found.infinite_parameter && !std::exchange(any_infinite_parameter_, true))
@@ -101,9 +103,16 @@ class Hunt {
 
  private:
   // The module that has it says so better, and is recorded behind its calls.
-  bool IsOfAParameter(std::uint32_t record) const {
+  bool IsOfAParameter(std::uint32_t record, std::uint32_t row) const {
+    TextArena arena;
+    const Leaf given = dump_.Read(dump_.rows()[row], arena);
     for (; record < dump_.records().size(); ++record) {
-      if (NotFiniteOf(dump_, trace_.calls()[record], dump_.records()[record]).infinite_parameter) return true;
+      const auto parameter =
+          NotFiniteOf(dump_, trace_.calls()[record], dump_.records()[record]).infinite_parameter;
+      if (!parameter) continue;
+      const Leaf leaf = dump_.Read(dump_.rows()[*parameter], arena);
+      if (leaf.shape == given.shape && CellText(leaf.statistics[1]) == CellText(given.statistics[1]))
+        return true;
     }
     return false;
   }

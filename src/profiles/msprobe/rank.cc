@@ -435,7 +435,6 @@ Result<Done> SeeRest(const TableBuilder& table, const Settings& settings, const 
   std::vector<RealOutcome> outcomes(pairs.size());
   MeasureOptions options;
   options.groups = Group::kDiff | Group::kStats;
-  options.real_part_only = true;
   options.num_threads = builder.job().num_threads;
   BatchHooks hooks;
   hooks.stop = settings.hooks.stop;

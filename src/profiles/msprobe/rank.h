@@ -23,6 +23,7 @@ struct RankJob {
   std::string label;  // the same with its step, where there are several
   std::filesystem::path output;
   int num_threads = 1;
+  bool follows_noise = false;     // this rank's first step differs by noise alone, so its weights may by now
   std::size_t most_pairs = 1000;  // of calls under different names that the outcome lists
 
   std::string suffix() const { return rank.empty() ? "" : "_" + rank; }

@@ -16,6 +16,7 @@ namespace vernier::msprobe {
 namespace {
 
 constexpr std::size_t kMaxEvidence = 16;
+constexpr double kByChecksum = 1e-30;           // an error below this is known by a checksum alone
 constexpr std::size_t kBefore = 8, kAfter = 2;  // calls around the culprit that are worth recording again
 
 bool IsFileBeside(std::string_view data_name) {
@@ -73,6 +74,20 @@ std::uint32_t RankVerdict::MakerOf(std::uint32_t call, std::uint32_t row) const 
   return kNoCall;
 }
 
+// Whether a call of the golden, not long before the partner and not `but`, gives what this row is held
+// against.
+bool RankVerdict::IsMadeInGolden(std::uint32_t call, std::uint32_t row, std::uint32_t but) const {
+  constexpr std::uint32_t kFarthest = 256;
+  const std::uint32_t partner = alignment_.golden_of[call];
+  for (std::uint32_t g = partner == kNoCall ? 0 : partner; g-- > 0 && partner - g <= kFarthest;) {
+    if (golden_.calls()[g].is_around) continue;
+    for (const Recordings::Result& result : GoldenResults(g)) {
+      if (result.norm == facts_[row].norm && result.num_elements == facts_[row].num_elements) return g != but;
+    }
+  }
+  return false;
+}
+
 std::string RankVerdict::PortOf(std::uint32_t row) const {
   const std::string suffix = row == kNoRow ? "" : target_.SuffixOf(row);
   return suffix.empty() ? "an input" : suffix.substr(1);  // values saved by hand have no ports
@@ -99,7 +114,7 @@ std::string RankVerdict::WhatEntered(std::uint32_t call) const {
                        bench_.Read(bench_.rows()[wanted_[worst]], arena).dtype);
   }
   const std::uint32_t maker = MakerOf(call, worst);
-  if (maker != kNoCall)
+  if (maker != kNoCall && IsMadeInGolden(call, worst, alignment_.golden_of[maker]))
     return fmt::format("{} is what {} gives, and another call's in the golden", port,
                        target_.calls()[maker].name);
   const std::string_view guess = facts.Has(Facts::kHuge) || facts.Has(Facts::kDrowned) ? "another mask"
@@ -138,11 +153,12 @@ void RankVerdict::AddRows(const Blame& blame, Culprit& found) const {
     const Facts& facts = facts_[row];
     const Leaf ours = npu_.Read(npu_.rows()[row], arena);
     const Leaf theirs = wanted_[row] == kNoRow ? NoLeaf() : bench_.Read(bench_.rows()[wanted_[row]], arena);
-    const bool is_plain = !facts.Has(Facts::kTensor);
+    const bool is_alone = facts.Has(Facts::kTensor) && facts.Has(Facts::kDiffers);
+    const bool is_plain = !facts.Has(Facts::kTensor) || is_alone;
     if (is_plain && facts.role != Role::kOutput) {
       if (blame.golden_call == kNoCall) continue;
       const Value a = ValueOf(ours, arena), b = ValueOf(theirs, arena);
-      const bool one_sided = facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched);
+      const bool one_sided = !facts.Has(Facts::kMatched) && (facts.Has(Facts::kPlain) || is_alone);
       if (!one_sided && (!facts.Has(Facts::kMatched) || a.text == b.text)) continue;
       if (found.arguments.size() < kMaxEvidence)
         found.arguments.push_back({"argument", npu_.NameOf(row), Shortened(a), one_sided ? "" : Shortened(b),
@@ -214,9 +230,14 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
     if (ours.made != Special::kNothing && !theirs)
       return "it " + SpecialText(ours) + ", and the golden does not";
   }
+  const auto is_by_checksum = [](const Facts& facts) {
+    return facts.role == Role::kOutput && facts.Has(Facts::kChecked) && std::isinf(facts.error);
+  };
   switch (blame.reason) {
     case Reason::kOutput:
-      if (std::isinf(blame.result) && builder_.mode() == Mode::kMd5) return "same inputs, different checksum";
+      if (std::isinf(blame.result) &&
+          std::any_of(FirstOf(blame.call), FirstOf(blame.call + 1), is_by_checksum))
+        return "same inputs, different checksum";
       if (std::isinf(blame.result))
         return "same inputs, but its output has a different shape, or NaN or infinity on one side only";
       if (blame.result <= std::numeric_limits<float>::min())
@@ -225,6 +246,9 @@ std::string RankVerdict::WhyOf(const Blame& blame, const Culprit& found) const {
         return fmt::format("same inputs, different output: error {:.3g}; the golden calls {} here",
                            blame.result, golden_.calls()[blame.golden_call].kind);
       }
+      if (blame.given > 0 && blame.given < kByChecksum)
+        return fmt::format("error {:.3g}; of its inputs the checksums differ, and nothing else",
+                           blame.result);
       return blame.given == 0
                  ? fmt::format("same inputs, different output: error {:.3g}", blame.result)
                  : fmt::format("its error {:.3g} is {:.3g} times that of its inputs; {} may show {:.3g} here",

@@ -246,20 +246,26 @@ RankVerdict::Unread RankVerdict::NumUnread() const {
     const Facts& facts = facts_[row];
     if (wanted_[row] == kNoRow || !facts.Has(Facts::kTensor) || !facts.Has(Facts::kMatched)) continue;
     if (facts.Has(Facts::kOtherShape) || facts.num_elements == 0) continue;
-    if (alignment_.how[npu_.rows()[row].record] == PairedBy::kFused && facts.Has(Facts::kMeasured)) continue;
+    const std::uint32_t call = npu_.rows()[row].record;
+    const bool is_fused = alignment_.is_target_fused[call] || alignment_.how[call] == PairedBy::kFused;
+    if (is_fused && (facts.Has(Facts::kMeasured) || facts.role != Role::kOutput)) continue;
     const bool is_whole = facts.Has(Facts::kWhole) || builder_.mode() != Mode::kReal;
     if (facts.Has(Facts::kMeasured) && is_whole) continue;
     const Leaf ours = npu_.Read(npu_.rows()[row], arena),
                theirs = bench_.Read(bench_.rows()[wanted_[row]], arena);
-    if (facts.Has(Facts::kMeasured)) {  // by statistics, in place of a file that cannot be read
-      count.of_one_side += ours.data_name != "-1" || theirs.data_name != "-1";
+    const bool stored = ours.data_name != "-1" || theirs.data_name != "-1";
+    if (facts.Has(Facts::kMeasured) && !stored) continue;
+    if (facts.Has(Facts::kMeasured)) {
+      ++count.by_statistics;
+    } else if (!has_any(ours, arena) && !has_any(theirs, arena)) {
+      ++count.of_both;
     } else if (facts.Has(Facts::kMixed)) {
       ++count.of_other_types;
-    } else if (has_any(ours, arena) || has_any(theirs, arena)) {
-      ++count.of_one_side;
     } else {
-      ++count.of_both;
+      ++count.of_one_side;
+      continue;
     }
+    count.outputs += facts.role == Role::kOutput;
   }
   return count;
 }
@@ -346,16 +352,23 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
       fmt::format("{} of {} {} NaN on both sides, which hides what else differs: statistics do not tell",
                   num_nan, Plural(num_outputs, "output"), num_nan == 1 ? "holds" : "hold");
   const double many = rules_.Threshold("unmatched_share") * static_cast<double>(num_outputs);
-  const std::string other_types =
-      fmt::format("{} of different dtypes could not be compared: only checksums of them were recorded",
-                  Plural(unread.of_other_types, "tensor"));
+  // What was not compared, or only in part.
+  std::vector<std::string> unknown;
+  const auto add_unknown = [&](std::uint64_t num, std::string_view what, std::string_view why) {
+    if (num > 0) unknown.push_back(fmt::format("{} {}", Plural(num, what), why));
+  };
+  add_unknown(unread.of_other_types, "tensor",
+              "of different dtypes could not be compared: only checksums of them were recorded");
+  add_unknown(unread.by_statistics, "stored tensor",
+              "could not be read (missing or damaged files): the statistics beside them were compared");
+  add_unknown(unread.of_both, "paired tensor", "could not be measured: neither side has numbers of them");
+  const bool many_unknown = static_cast<double>(unread.outputs) > many;
   const bool most_shapes_differ = static_cast<double>(num_other_shapes) > many,
-             most_are_nan = static_cast<double>(num_nan) > many,
-             many_other_types = static_cast<double>(unread.of_other_types) > many;
+             most_are_nan = static_cast<double>(num_nan) > many;
   doubt(most_shapes_differ, other_shapes);
   doubt(most_are_nan, nans);
-  doubt(many_other_types, other_types);
-  if (findings.lone_end) {
+  for (const std::string& text : unknown) doubt(many_unknown, text);
+  if (findings.lone_end && !findings.culprit) {
     const auto& [in_target, call] = *findings.lone_end;
     const std::string_view name = (in_target ? target_ : golden_).calls()[call].name;
     doubt(true, fmt::format("the last call, {}, has no partner and changes the result", name));
@@ -384,13 +397,20 @@ void RankVerdict::Describe(const Findings& findings, RankOutcome& outcome) const
   if (num_lone > 0) outcome.doubts.push_back(HaveNoPartner(num_lone, "tensor", " of paired calls"));
   if (num_other_shapes > 0 && !most_shapes_differ) outcome.doubts.push_back(other_shapes);
   if (num_nan > 0 && !most_are_nan) outcome.doubts.push_back(nans);
-  if (unread.of_other_types > 0 && !many_other_types) outcome.doubts.push_back(other_types);
-  if (unread.of_both > 0) {
-    outcome.doubts.push_back(fmt::format("{} could not be measured: neither side has numbers of them",
-                                         Plural(unread.of_both, "paired tensor")));
+  for (const std::string& text : unknown) {
+    if (!many_unknown) outcome.doubts.push_back(text);
   }
-  const bool all_compared = num_lone == 0 && unread.of_both + unread.of_other_types == 0 && num_nan == 0 &&
-                            outcome.num_alone == 0 && alignment_.fused.empty();
+  std::uint64_t num_plain = 0;
+  for (const Facts& facts : facts_)
+    num_plain += facts.role == Role::kOutput && facts.Has(Facts::kDiffers) && !facts.Has(Facts::kTensor);
+  if (num_plain > 0) {
+    outcome.doubts.push_back(fmt::format("{} {} that {} no {}: nobody is judged by that",
+                                         Plural(num_plain, "result"), num_plain == 1 ? "differs" : "differ",
+                                         num_plain == 1 ? "is" : "are",
+                                         num_plain == 1 ? "tensor" : "tensors"));
+  }
+  const bool all_compared =
+      num_lone == 0 && unknown.empty() && num_nan == 0 && outcome.num_alone == 0 && alignment_.fused.empty();
   // What only one side makes proves nothing where the other one is not whole.
   const bool proves = findings.culprit && outcome.num_alone < outcome.num_calls &&
                       !(unsure && (findings.culprit->reason == Reason::kAdditional ||

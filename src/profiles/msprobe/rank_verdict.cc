@@ -221,7 +221,10 @@ void RankVerdict::PairRowsOf(std::uint32_t call) {
   PairSameArguments(target, golden_rows, arena);
   for (const auto& [suffix, row] : golden_rows) {
     if (static_cast<PortState>(bench_.rows()[row].state) == PortState::kOutput) continue;
-    if (IsPlain(bench_.Read(bench_.rows()[row], arena), arena)) golden_arguments_.push_back({call, row});
+    const Value value = ValueOf(bench_.Read(bench_.rows()[row], arena), arena);
+    if (value.kind == Value::Kind::kPlain ||
+        (value.kind == Value::Kind::kTensor && !target_.calls()[call].is_module))
+      golden_arguments_.push_back({call, row});
   }
 }
 
@@ -308,7 +311,10 @@ void RankVerdict::See(std::size_t table_row, const ResultRow& row, const Facts& 
   if (status == Status::kFail) failed_.push_back(pair);
   if (pair.bench != wanted_[pair.npu] && seen_[pair.npu]) return;
   const bool is_wanted = wanted_[pair.npu] == kNoRow || (pair.bench == wanted_[pair.npu] && row.matched);
-  if (is_wanted) seen_[pair.npu] = true;
+  // The table holds real parts against each other; the verdict looks at the rest of complex numbers too.
+  const bool is_half_seen =
+      builder_.mode() == Mode::kReal && row.npu.dtype.find("omplex") != std::string_view::npos;
+  if (is_wanted) seen_[pair.npu] = !is_half_seen;
   facts_[pair.npu] = facts;
   if (wanted_[pair.npu] == kNoRow) ForgetPartner(pair.npu);
 }
@@ -330,7 +336,9 @@ void RankVerdict::MarkOneSided() {
     const Record& record = npu_.records()[call];
     for (std::uint32_t row = record.first_row; row < record.first_row + record.num_rows; ++row) {
       Facts& facts = facts_[row];
-      if (facts.Has(Facts::kPlain) && !facts.Has(Facts::kMatched) && facts.role == Role::kInput)
+      const bool is_argument =
+          facts.Has(Facts::kPlain) || (facts.Has(Facts::kTensor) && !target_.calls()[call].is_module);
+      if (is_argument && !facts.Has(Facts::kMatched) && facts.role == Role::kInput)
         facts.flags |= Facts::kDiffers;
     }
   }

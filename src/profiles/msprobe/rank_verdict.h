@@ -73,8 +73,13 @@ class RankVerdict {
     return facts_.begin() + static_cast<std::ptrdiff_t>(first_[call]);
   }
   Recordings All() const {
-    return {target_.calls(), golden_.calls(), alignment_,
-            facts_,          first_,          [this](std::uint32_t call) { return GoldenResults(call); }};
+    return {target_.calls(),
+            golden_.calls(),
+            alignment_,
+            facts_,
+            first_,
+            [this](std::uint32_t call) { return GoldenResults(call); },
+            builder_.job().follows_noise};
   }
   std::optional<Blame> FirstSpecial() const;
   std::vector<Recordings::Result> GoldenResults(std::uint32_t call) const;
@@ -97,6 +102,7 @@ class RankVerdict {
   std::string WhatEntered(std::uint32_t call) const;
   // The last call before that gives the tensor of this row; kNoCall: none that was recorded.
   std::uint32_t MakerOf(std::uint32_t call, std::uint32_t row) const;
+  bool IsMadeInGolden(std::uint32_t call, std::uint32_t row, std::uint32_t but) const;
   std::vector<std::uint32_t> DifferentParameters() const;  // rows of the target's forward calls
   // The parameter whose values an input has, among those that differ; kNoRow: none.
   std::uint32_t ParameterOf(std::uint32_t row, const std::vector<std::uint32_t>& different) const;
@@ -110,6 +116,8 @@ class RankVerdict {
   void AddAround(const Blame& blame, Culprit& culprit) const;
   struct Unread {
     std::uint64_t of_one_side = 0, of_both = 0, of_other_types = 0;
+    std::uint64_t by_statistics = 0;  // in place of files that could not be read
+    std::uint64_t outputs = 0;        // of all but the first
   };
   Unread NumUnread() const;
   std::uint64_t NumLoneTensors() const;

@@ -87,7 +87,8 @@ class Run {
     const std::vector<StepPair> steps = StepsUnder(settings_.npu_path, settings_.bench_path,
                                                    settings_.output_path, settings_.as_msprobe, lone);
     TellLone(lone, "step", steps.size());
-    if (steps.empty() && !lone.empty()) return Done{};
+    const bool hold_ranks = HoldsRanks(settings_.npu_path) && HoldsRanks(settings_.bench_path);
+    if (steps.empty() && !lone.empty() && !hold_ranks) return Done{};
     if (steps.empty())
       return CompareStep({settings_.npu_path, settings_.bench_path, settings_.output_path, ""});
     for (const StepPair& step : steps) {
@@ -192,6 +193,12 @@ class Run {
     for (RankJob& job : plan.jobs) {
       job.num_threads = std::max(1, threads / workers);
       job.most_pairs = std::max(kFewestPairs, job.most_pairs / plan.jobs.size());
+      const auto first =
+          std::find_if(outcome_.ranks.begin(), outcome_.ranks.end(), [&](const RankOutcome& rank) {
+            return std::string_view(rank.rank).substr(StepOf(rank).size()) == job.rank;
+          });
+      job.follows_noise = first != outcome_.ranks.end() && first->verdict == RunVerdict::kNoise &&
+                          first->worst_error > 0 && first->num_alone == 0;
     }
     std::string prefix;
     if (!plan.real_data && settings_.as_msprobe) {  // as that tool heads its lines
@@ -304,7 +311,10 @@ class Run {
       const std::string_view name = std::string_view(rank.rank).substr(StepOf(rank).size());
       const auto [found, is_first] = before.try_emplace(name, &rank);
       const RankOutcome* const last = std::exchange(found->second, &rank);
-      if (!is_first && rank.culprit && rank.culprit->reason == "input") {
+      const bool by_weight = rank.culprit && rank.culprit->reason == "input" &&
+                             std::any_of(rank.outside.begin(), rank.outside.end(),
+                                         [](const Outside& outside) { return outside.what == "weight"; });
+      if (!is_first && by_weight) {
         if (std::string why = WhyAfter(*last); !why.empty())
           rank.doubts.insert(rank.doubts.begin(), std::move(why));
       }

@@ -21,10 +21,6 @@ constexpr std::string_view kPasses[] = {"forward", "backward", "parameters_grad"
 constexpr std::string_view kDispatched = "Aten.", kBackwardOperator = "_backward";
 constexpr std::string_view kCollectives[] = {"Distributed", "MintDist"};
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 template <class List>
 bool Contains(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
@@ -54,9 +50,9 @@ NameParts PartsOf(std::string_view name) {
                                  std::begin(kPasses));
   std::size_t end = direction;
   if (parts.is_module) {
-    if (direction + 1 < all.size() && IsNumber(all[direction + 1])) parts.number = all[direction + 1];
+    if (direction + 1 < all.size() && IsDigits(all[direction + 1])) parts.number = all[direction + 1];
     if (end > 1) parts.leaf = all[--end];
-  } else if (end > 1 && IsNumber(all[end - 1])) {
+  } else if (end > 1 && IsDigits(all[end - 1])) {
     parts.number = all[--end];
   }
   parts.path.assign(all.begin() + 1,

@@ -9,6 +9,7 @@
 #include "core/json_cursor.h"
 #include "core/mapped_file.h"
 #include "core/paths.h"
+#include "core/text.h"
 
 namespace vernier::msprobe {
 namespace {
@@ -18,15 +19,11 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRank = "rank", kProc = "proc", kStep = "step";
 constexpr std::string_view kMixedFolders[] = {"graph", "pynative"};
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // PREFIX0, PREFIX12, but not PREFIX01.
 bool IsNumbered(std::string_view prefix, std::string_view name) {
   if (!name.starts_with(prefix)) return false;
   name.remove_prefix(prefix.size());
-  return IsNumber(name) && (name == "0" || name[0] != '0');
+  return IsDigits(name) && (name == "0" || name[0] != '0');
 }
 
 bool IsRankName(std::string_view name) { return name == kRank || IsNumbered(kRank, name); }
@@ -55,7 +52,7 @@ Outcome<std::vector<std::string>> RankNames(const fs::path& folder, const Profil
 Outcome<std::vector<std::string>> ProcNames(const fs::path& folder, Log& log) {
   std::vector<std::string> names;
   for (const std::string& name : NamesIn(folder)) {
-    if (name.starts_with(kProc) && IsNumber(std::string_view(name).substr(kProc.size())))
+    if (name.starts_with(kProc) && IsDigits(std::string_view(name).substr(kProc.size())))
       names.push_back(name);
   }
   if (names.size() == 1) return names;
@@ -269,6 +266,12 @@ std::vector<StepPair> StepsUnder(const fs::path& npu, const fs::path& bench, con
   for (const std::string& name : steps_in(npu, bench, false)) tell_lone(name, true);
   for (const std::string& name : steps_in(bench, npu, false)) tell_lone(name, false);
   return steps;
+}
+
+bool HoldsRanks(const fs::path& path) {
+  const std::vector<std::string> names = NamesIn(path);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return IsRankName(name) || IsNumbered(kProc, name); });
 }
 
 bool HoldsRecordings(const fs::path& path) { return !RecordingsUnder(path).empty(); }

@@ -34,6 +34,8 @@ Outcome<StepPlan> PlanStep(const StepPair& step, Generation generation, bool as_
 
 // Whether a path is, or holds, recordings of this family: told by what the files begin with.
 bool HoldsRecordings(const std::filesystem::path& path);
+// Folders of ranks, or of processes, directly in this one.
+bool HoldsRanks(const std::filesystem::path& path);
 // Their files, by step and rank. `damaged`: those that have the name of one, and cannot be read.
 std::vector<std::filesystem::path> RecordingsUnder(const std::filesystem::path& path,
                                                    std::vector<std::filesystem::path>* damaged = nullptr);

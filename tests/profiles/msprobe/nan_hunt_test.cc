@@ -93,6 +93,11 @@ TEST_F(MsprobeNanHunt, AParameterIsNamedThatIsNotFinite) {
 }
 
 TEST_F(MsprobeNanHunt, InfiniteDataIsNamedWhereItComesIn) {
+  EXPECT_EQ(Hunted({Forward("Tensor.masked_fill.0", one_, mask_),
+                    Forward("Functional.linear.0", infinite_ + "," + one_, infinite_)})
+                .size(),
+            2u)
+      << "a mask that was made before is none";
   EXPECT_EQ(Hunted({Forward("Functional.linear.0", infinite_ + "," + one_, infinite_),
                     Forward("Functional.linear.1", infinite_ + "," + one_, infinite_)}),
             Said{"Functional.linear.0.forward is given infinity that no recorded call made: data or a weight "

@@ -125,6 +125,15 @@ TEST_F(MsprobeVerdict, RanksAndStepsThatOnlyOneSideHasAreNamedWhereNothingIsLeft
   EXPECT_NE(outcome.text.find("step7 (target only)"), std::string::npos) << outcome.text;
 }
 
+TEST_F(MsprobeVerdict, RanksBesideStepsThatOneSideHasAreCompared) {
+  for (const char* side : {"t", "g"}) Write(std::string(side) + "/rank0", Chain(3));
+  Write("g/step1/rank0", Chain(3));
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.ranks.size(), 1u);
+  ASSERT_EQ(outcome.doubts.size(), 1u);
+  EXPECT_NE(outcome.doubts[0].find("step1 (golden only)"), std::string::npos);
+}
+
 TEST_F(MsprobeVerdict, AStepBehindOneWithAnotherOptimizerSaysSo) {
   const auto step = [](double weight, bool optimizes) {
     std::vector<std::string> calls;

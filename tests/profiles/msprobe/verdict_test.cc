@@ -27,6 +27,32 @@ TEST_F(MsprobeVerdict, WhatEntersFromOutsideIsListedAndNamedInWords) {
   EXPECT_EQ(rank.outside[0].name, "Functional.embedding.0.forward.input.0");
 }
 
+TEST_F(MsprobeVerdict, OutputsThatNobodyHasNumbersOfAreTooManyWhereTheyAreMoreThanAFifth) {
+  constexpr std::string_view kNothing =
+      R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[100],"Max":null,"Min":null,"Mean":null,"Norm":null})";
+  auto calls = Chain(10);
+  for (const std::size_t i : {2, 4, 6})
+    calls[i] = Call(fmt::format("Functional.linear.{}.forward", i), Tensor("2.0"), std::string(kNothing));
+  Write("g/rank0", calls);
+  Write("t/rank0", calls);
+  EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown);
+}
+
+TEST_F(MsprobeVerdict, PlainResultsThatDifferAreTold) {
+  auto calls = Chain(10);
+  const auto with = [](const std::string& value) {
+    return Call("Torch.equal.0.forward", Tensor("2.0"), R"({"type":"bool","value":)" + value + "}");
+  };
+  calls.push_back(with("true"));
+  Write("g/rank0", calls);
+  calls.back() = with("false");
+  Write("t/rank0", calls);
+  const CompareOutcome outcome = Compare();
+  EXPECT_EQ(outcome.verdict, RunVerdict::kNoise);
+  ASSERT_EQ(outcome.ranks[0].doubts.size(), 1u);
+  EXPECT_EQ(outcome.ranks[0].doubts[0], "1 result differs that is no tensor: nobody is judged by that");
+}
+
 TEST_F(MsprobeVerdict, ChecksumsOfDifferentTypesAreNotTakenForTheSame) {
   const auto write = [&](const std::string& where, const std::string& dtype, const std::string& checksum) {
     std::vector<std::string> calls;
@@ -46,7 +72,7 @@ TEST_F(MsprobeVerdict, ChecksumsOfDifferentTypesAreNotTakenForTheSame) {
   EXPECT_EQ(Compare().verdict, RunVerdict::kIdentical);
 }
 
-TEST_F(MsprobeVerdict, BooleansWholeNumbersAndNoneAreNotGreenWhereTheyDiffer) {
+TEST_F(MsprobeVerdict, BooleansWholeNumbersAndNoneAreNotIdenticalWhereTheyDiffer) {
   const auto verdict_of = [&](const std::string& target, const std::string& golden) {
     for (const auto& [side, value] : {std::pair("t", target), std::pair("g", golden)}) {
       auto calls = Chain(10);
@@ -202,6 +228,7 @@ TEST_F(MsprobeVerdict, WhatEntersAndMovesNothingIsToldAndNotBlamed) {
   auto calls = Chain(12);
   Write("g/rank0", calls);
   calls[2] = Call("Functional.linear.2.forward", Tensor("2.0"), Tensor("2.02"), "," + Tensor("3.0"));
+  calls[3] = Call("Functional.linear.3.forward", Tensor("2.02"), Tensor("2.0"));
   auto golden = Chain(12);
   golden[2] = Call("Functional.linear.2.forward", Tensor("2.0"), Tensor("2.0"), "," + Tensor("2.9"));
   Write("g/rank0", golden);
