@@ -134,11 +134,12 @@ class Search {
   }
 
   void FindWorst() {
-    bool any_place = false;
+    const bool any_place = std::any_of(in_.target.begin(), in_.target.end(), [](const Call& call) {
+      return !call.is_module && !call.place.empty();
+    });
     std::set<std::string_view> of_model;  // kinds of the forward pass
     for (std::uint32_t call = 0; call < evidence_.first_backward(); ++call) {
       of_model.insert(in_.target[call].kind);
-      any_place = any_place || (!in_.target[call].is_module && !PathOf(in_.target[call]).empty());
     }
     for (std::uint32_t call = 0; call < in_.target.size(); ++call) {
       // An optimizer may make a step of one size of any gradient, also of one that is rounding alone. Where
