@@ -463,7 +463,9 @@ class Search {
     }
     double before = std::fmax(given, errors.inherited);
     if (before > 1) before *= before + 2;  // as a square makes of it
-    const bool grew = result > tolerance && result > rules_.growth * strain * before;
+    // Statistics show less of an error than there is, of what went in as well.
+    const double growth = look.by_statistics && !IsExact() ? rules_.growth_statistics : rules_.growth;
+    const bool grew = result > tolerance && result > growth * strain * before;
     if (!grew && !(errors.shuffled && IsSettled(call))) return;
     // Shares of a whole add up to one whatever they are shares of: the mask that hides it is another one.
     if (call.is_share && look.hidden_input && look.keeps_mean) {
@@ -535,6 +537,7 @@ class Search {
 
 CulpritRules::CulpritRules(const Rules& rules)
     : growth(rules.Threshold("culprit_growth")),
+      growth_statistics(rules.Threshold("culprit_growth_statistics")),
       factor(rules.Threshold("culprit_factor")),
       prior_product(rules.Threshold("prior_product")),
       prior_plain(rules.Threshold("prior_plain")),

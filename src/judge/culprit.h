@@ -20,9 +20,9 @@ namespace vernier {
 struct CulpritRules {
   explicit CulpritRules(const Rules& rules);
 
-  double growth, factor, prior_product, prior_plain, prior_half, prior_eighth, prior_unseen, rounding,
-      rounding_half, cancel, sums, coarsest, shows, alarm, alarm_half, gradient_floor, gradient_floor_half,
-      odd_types, odd_calls, fades, drift;
+  double growth, growth_statistics, factor, prior_product, prior_plain, prior_half, prior_eighth,
+      prior_unseen, rounding, rounding_half, cancel, sums, coarsest, shows, alarm, alarm_half, gradient_floor,
+      gradient_floor_half, odd_types, odd_calls, fades, drift;
   double orphan_reach, flips, few_values, backward_cancel;
   std::size_t least_seen;
 };

@@ -23,6 +23,7 @@ Look LookAt(std::span<const Facts> all) {
     const bool is_whole = facts.Has(Facts::kTensor) && !facts.Has(Facts::kFloat);
     see(look.masked_input, !is_output && is_masked);
     see(look.hidden_input, !is_output && is_masked && !facts.Has(Facts::kWhole));
+    see(look.by_statistics, is_output && facts.error > 0 && !facts.Has(Facts::kWhole));
     see(look.masked_output, is_output && is_masked);
     see(look.takes_mask, is_input && (is_masked || is_whole));
     see(look.other_index, is_input && is_whole && facts.Has(Facts::kMeasured) && facts.error > 0);

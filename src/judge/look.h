@@ -13,6 +13,7 @@ struct Look {
   bool lacks_input = false;                          // something that it was given is not
   bool masked_input = false, masked_output = false;  // with values that hide what else is there
   bool hidden_input = false;                         // and only statistics tell of it
+  bool by_statistics = false;                        // and more of what it gives
   bool takes_mask = false;                           // one of them, or of booleans or integers
   bool gives_floats = false;
   bool other_mask = false;         // it was given another mask, by its checksum

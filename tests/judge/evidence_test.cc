@@ -78,6 +78,19 @@ TEST_F(EvidenceTest, AResultThatNoCallTakesHasNotFaded) {
   EXPECT_FALSE(build(0.4).culprit) << "it is gone behind a normalisation";
 }
 
+TEST_F(EvidenceTest, WhereOnlyStatisticsAreKnownNoiseMayGrowByMore) {
+  const auto build = [&](double result, Facts::Flag how) {
+    Reset();
+    for (int i = 0; i < 8; ++i) Add("linear", 1e-3, 1e-3);
+    Add("linear", 2e-3, result);
+    Output().flags |= how;
+    return Find().culprit.has_value();
+  };
+  EXPECT_TRUE(build(0.03, Facts::kWhole));
+  EXPECT_FALSE(build(0.03, Facts::kMatched));
+  EXPECT_TRUE(build(0.06, Facts::kMatched));
+}
+
 TEST_F(EvidenceTest, ASquareMakesTwiceAsMuchOfAnErrorAndMore) {
   for (int i = 0; i < 8; ++i) Add("linear", 1e-3, 1e-3);
   Add("grad", 1e-3, 1e-3);
