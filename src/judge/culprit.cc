@@ -419,10 +419,10 @@ class Search {
   // Names this call where one of its arguments differs and explains its result.
   void AccuseArgument(std::uint32_t index, const Look& look, const Errors& errors, double tolerance) {
     const Call& call = in_.target[index];
-    // It shows in the result, beyond what rounding does; of a module it may be about its form alone.
-    const double rounding =
-        look.half && !IsExact() ? rules_.rounding_half * kHalfEpsilon : rules_.rounding * kSingleEpsilon;
-    const double shows = call.is_module ? tolerance : rounding;
+    // It shows in the result, beyond what rounding does, and beyond the noise where there may be some; of a
+    // module it may be about its form alone.
+    const bool is_sure = IsSettled(call) && !call.is_module;
+    const double shows = is_sure ? rules_.rounding * kSingleEpsilon : tolerance;
     // Where all before is the same, nothing but the argument explains a sum that is off.
     const double result = IsExact() ? std::fmax(errors.result, LargestOutputOf(index)) : errors.result;
     if (look.differs && result > std::fmax(rules_.shows * errors.given, shows)) {

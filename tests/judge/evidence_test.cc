@@ -53,6 +53,19 @@ TEST_F(EvidenceTest, AnArgumentThatMovesNothingLeavesTheAlarmWhereItIs) {
   EXPECT_FALSE(Find().culprit);
 }
 
+TEST_F(EvidenceTest, InNoiseAnArgumentMustShowBeyondIt) {
+  const auto build = [&](double result) {
+    Reset();
+    for (int i = 0; i < 8; ++i) Add("gelu", 1e-6, 2e-6);
+    Add("linear", 2e-6, 3e-4);
+    Add("dropout", 1e-6, result);
+    AddFirst(PlainOf(Role::kInput));
+    return Find().culprit.has_value();
+  };
+  EXPECT_FALSE(build(2e-5)) << "as inplace=False that one side says and the other does not";
+  EXPECT_TRUE(build(3e-3));
+}
+
 TEST_F(EvidenceTest, APlainResultThatDiffersIsNoArgument) {
   Same("gelu", 6);
   Add("clip_grad_norm_", 3e-5, kNone).is_in_place = true;
