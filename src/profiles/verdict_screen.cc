@@ -309,6 +309,11 @@ void AddOutside(const RankOutcome& rank, Lines& lines) {
   }
 }
 
+bool HasOtherShapes(const RankOutcome& rank) {
+  return std::any_of(rank.num_outside.begin(), rank.num_outside.end(),
+                     [](const auto& count) { return count.first == "shape" && count.second > 0; });
+}
+
 std::string StateText(const RankOutcome& rank) {
   switch (rank.verdict) {
     case RunVerdict::kIdentical:
@@ -322,9 +327,10 @@ std::string StateText(const RankOutcome& rank) {
         return !is_whole ? "what was compared is the same; see below for what has no partner"
                          : "no result that was judged differs; what differs came from outside";
       }
-      return fmt::format(
-          "the largest error is {} in {}: {}", ErrorText(rank.worst_error), rank.worst_record,
-          rank.worst_error <= kOfRounding ? "rounding explains it" : "grown from rounding, call by call");
+      return fmt::format("the largest error is {} in {}: {}", ErrorText(rank.worst_error), rank.worst_record,
+                         HasOtherShapes(rank)              ? "tensors of other shapes take part"
+                         : rank.worst_error <= kOfRounding ? "rounding explains it"
+                                                           : "grown from rounding, call by call");
     case RunVerdict::kDiverged:
       if (rank.worst_record.empty() && rank.num_failed == 0)
         return "no call makes the difference; it lies in what came from outside";

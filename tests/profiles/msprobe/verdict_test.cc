@@ -38,6 +38,21 @@ TEST_F(MsprobeVerdict, OutputsThatNobodyHasNumbersOfAreTooManyWhereTheyAreMoreTh
   EXPECT_EQ(Compare().verdict, RunVerdict::kUnknown);
 }
 
+TEST_F(MsprobeVerdict, WhatOtherShapesTakePartInIsNotPutDownToRounding) {
+  const auto write = [&](const std::string& side, const std::string& shape, double result) {
+    auto calls = Chain(12);
+    std::string given = Tensor("2.0");
+    given.replace(given.find("[100]"), 5, shape);
+    calls[4] = Call("Functional.linear.4.forward", given, Tensor("2.0"));
+    calls[11] = Linear(11, 2, result);
+    Write(side + "/rank0", calls);
+  };
+  write("g", "[100]", 2);
+  write("t", "[90]", 2.00001);
+  const CompareOutcome outcome = Compare();
+  EXPECT_NE(outcome.text.find("tensors of other shapes take part"), std::string::npos) << outcome.text;
+}
+
 TEST_F(MsprobeVerdict, PlainResultsThatDifferAreTold) {
   auto calls = Chain(10);
   const auto with = [](const std::string& value) {
