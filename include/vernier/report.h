@@ -96,7 +96,7 @@ class ReportWriter {
 
   // What a reader should see first, line by line; where a format has no such place, it is left out. Before
   // Finish().
-  virtual void SetFrontPage(std::vector<std::string> lines) { static_cast<void>(lines); }
+  virtual void SetFrontPage(std::vector<std::string> /*lines*/) {}
 
   const std::vector<std::filesystem::path>& paths() const { return paths_; }
 

@@ -329,6 +329,7 @@ class Aligner {
             std::span(b).subspan(front, b.size() - back - front));
     }
     std::vector<std::pair<std::size_t, std::pair<std::string, std::string>>> sorted;
+    sorted.reserve(found.size());
     for (const auto& [names, times] : found) sorted.emplace_back(times, names);
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& x, const auto& y) { return x.first > y.first; });

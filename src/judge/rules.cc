@@ -26,6 +26,7 @@ constexpr std::string_view kSections[] = {"thresholds", "messages", "lists"};
 template <class Table>
 std::vector<std::string_view> KeysOf(const Table& table) {
   std::vector<std::string_view> keys;
+  keys.reserve(table.size());
   for (const auto& [key, value] : table) keys.push_back(key);
   return keys;
 }

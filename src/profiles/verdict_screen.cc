@@ -267,7 +267,7 @@ void AddBar(const RankOutcome& rank, Lines& lines) {
     if (std::isinf(error)) return kBars[std::size(kBars) - 1];
     if (error <= kLowestBar) return kBars[0];
     const double share = (std::log10(error) - bottom) / (top - bottom);
-    return kBars[static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * (std::size(kBars) - 1) + 0.5)];
+    return kBars[static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * (std::size(kBars) - 1)))];
   };
   std::string named = "error  ", plain = "error   ";
   for (const auto& [part, error] : rank.errors_along) {
