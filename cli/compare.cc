@@ -155,7 +155,7 @@ constexpr CompareOption kOptions[] = {
     {{"", "--atol", kRequired, false, "see --rtol"}, "X", kJudging, TakeAtol},
     {{"", "--check-dtype", kNone, false, "different dtypes fail"}, "", kJudging, TakeFlag<&R::check_dtype>},
     {{"", "--strict", kNone, false, "failing rows, and rows without a partner, make the status 1"}, "", kJudging, TakeFlag<&R::strict>},
-    {{"", "--rules", kRequired, false, "thresholds and messages of your own for recordings (JSON)"}, "FILE", kJudging, TakeText<&R::rules>},
+    {{"", "--rules", kRequired, false, "thresholds and messages of your own (JSON)"}, "FILE", kJudging, TakeText<&R::rules>},
     {{"", "--max-err", kRequired, false, "--family xray: largest |target - golden| that is no Fail; default 0.01"}, "X", kJudging, TakeNamed<kMaxErr>},
     {{"", "--gt", kRequired, false, "--family xray: GtNum counts elements with |target - golden| above X; default 0"}, "X", kJudging, TakeNamed<kGt>},
     {{"-o", "--output", kRequired, false, "write a report; its ending chooses the format: .csv, .jsonl, .json, .xlsx; a folder gets one for each rank; - is standard output; may be repeated"}, "FILE|FOLDER", kReport, TakeOutput},
